@@ -20,8 +20,8 @@ from gpulake.diagnose.rulebook.xids import FAMILIES
 from gpulake.diagnose.story.lines import ParsedLine, parse_line
 from gpulake.diagnose.story.tracebacks import read_tracebacks
 
-# Families of rules that were written for no case: NVIDIA's catalogues, and the exceptions of Python by their class.
-CATALOGUES = (*FAMILIES, "python")
+# Families of rules that were written for no case: NVIDIA's catalogues, exceptions by their class, codes of systems.
+CATALOGUES = (*FAMILIES, "python", "classes", "codes")
 HELD_OUT = "a phrase that is held out"  # stands where a branch was: no log has it
 Span = tuple[int, int]
 # What a rule matched: its texts, by repository. The second is of the rule's condition on tracebacks.

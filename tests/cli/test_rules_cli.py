@@ -19,6 +19,7 @@ from conftest import rows_of
 from diagnose.learning import QUOTA, record
 from gpulake.cli import root
 from gpulake.core.clock import FrozenClock
+from gpulake.core.config import Config
 from gpulake.core.errors import GpulakeError
 from gpulake.diagnose.learn.learning import learned, learned_filters
 from gpulake.flow.incidents import change
@@ -336,3 +337,21 @@ def test_no_text_is_no_folder(lake: Lake, tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "a.log").write_text(OOM)
     monkeypatch.chdir(tmp_path)
     assert rules(lake, "test", "").stdout == ""
+
+
+def test_the_rules_of_another_site_become_candidates_that_a_person_decides_on(lake: Lake, tmp_path: Path) -> None:
+    proposed(lake)
+    rules(lake, "review", "--approve", document(lake, "list", "--learned")[0]["rule_id"], "--by", "ada")
+    file = tmp_path / "theirs.toml"
+    file.write_text(rules(lake, "export").output)
+    other = Lake(Config(lake=tmp_path / "other" / "lake")).create()
+    made = document(other, "import", str(file), "--by", "bo")
+    assert [(one["state"], one["proposed_by"], one["note"]) for one in made["candidates"]] == [
+        ("candidate", "bo", "imported from theirs.toml")
+    ]
+    assert (made["refused"], learned(other)) == ([], ())
+    again = rules(other, "import", str(file), "--by", "bo")
+    assert "is candidate already" in again.stderr
+    assert refusal(again).message == f"no rule of {file} could be imported"
+    rules(other, "review", "--approve", made["candidates"][0]["rule_id"], "--by", "bo")
+    assert [rule.reason for rule in learned(other)] == ["DiskFull"]

@@ -40,3 +40,20 @@ def test_a_log_that_stops_is_decided_by_the_exit_code(run: Path, status: int, ve
     found = answered(run, status).diagnosis
     assert (found.verdict, found.reason, found.method) == (verdict, reason, "telemetry")
     assert not (run / "cctf").exists()
+
+
+@pytest.mark.parametrize(
+    ("pid", "verdict", "reason"), [(1 << 30, "failed", "ProcessKilled"), (1, "unknown", "unknown")]
+)
+def test_a_command_that_was_killed_with_its_exec_left_an_open_invocation(
+    run: Path, pid: int, verdict: str, reason: str
+) -> None:
+    (events,) = run.glob("events.exec.*.jsonl")
+    row = json.loads(events.read_text())
+    events.with_name("events.exec.7.open.jsonl").write_text(
+        json.dumps({**row, "status": None, "ts_end": row["ts_start"], "pid": pid}) + "\n"
+    )
+    events.unlink()
+    (run.parent / "a.log").write_text(STOPS)
+    found = Flow(Config()).diagnose(DiagnosisRequest(run.parent / "a.log", telemetry=run)).diagnosis
+    assert (found.verdict, found.reason) == (verdict, reason)

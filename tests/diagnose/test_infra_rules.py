@@ -15,7 +15,7 @@ from gpulake.diagnose.rulebook.rule import EXPLAINING, Hit, Rule
 
 FAMILIES = [
     *("cuda", "nccl", "collectives", "network", "storage", "slurm", "kubernetes", "kernel", "processes"),
-    *("launchers", "cloud", "xid", "sxid"),
+    *("launchers", "cloud", "codes", "xid", "sxid"),
 ]
 RULES = [rule for rule in shipped_rules() if rule.family in FAMILIES]
 

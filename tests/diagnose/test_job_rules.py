@@ -8,7 +8,7 @@ from examples import each
 from gpulake.diagnose.rulebook.book import shipped, shipped_rules
 from gpulake.diagnose.rulebook.rule import EXPLAINING, Rule
 
-FAMILIES = ("python", "loading", "gpu_memory", "training", "arguments", "outcomes", "noise")
+FAMILIES = ("python", "classes", "loading", "gpu_memory", "training", "arguments", "outcomes", "noise")
 RULES = [rule for rule in shipped_rules() if rule.family in FAMILIES]
 CAUSES = [rule for rule in RULES if rule.role in EXPLAINING]
 

@@ -189,3 +189,83 @@ def test_a_number_without_end_is_no_number(line: str) -> None:
     log = "Root Cause (first observed failure):\nTraceback (most recent call last):\n" + line.replace("{}", "9" * 5_000)
     assert diagnose(f"{log}\nValueError: no\n") is not None
     assert read_line(line.replace("{}", "9" * 5_000)).elapsed_ms is None
+
+
+def test_a_traceback_of_a_notebook_ended_it() -> None:
+    (one,) = raised("""
+        RuntimeError                              Traceback (most recent call last)
+        Cell In[5], line 3
+              1 for batch in loader:
+        ----> 3     step(batch)
+
+        File /opt/py/torch/nn/modules/module.py:1511, in Module._wrapped_call_impl(self, *args)
+        -> 1511     return self._call_impl(*args)
+
+        RuntimeError: mat1 and mat2 shapes cannot be multiplied
+    """)
+    assert [(frame.file, frame.function) for frame in one.frames] == [
+        ("Cell In[5]", ""),
+        ("/opt/py/torch/nn/modules/module.py", "Module._wrapped_call_impl"),
+    ]
+    assert (one.kind, one.is_uncaught) == ("RuntimeError", True)
+
+
+def test_an_exception_that_hydra_prints_as_a_call_is_the_cause() -> None:
+    found = diagnose("""
+        Error executing job with overrides: []
+        Error in call to target 'model.Diffusion':
+        FileNotFoundError(2, 'No such file or directory')
+        full_key: model
+
+        Set the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace.
+    """)
+    assert (found.verdict, found.reason, found.evidence[0].line) == ("failed", "FileNotFoundError", 3)
+
+
+def test_of_two_open_tracebacks_the_outer_one_goes_on_after_the_inner_one() -> None:
+    found = raised("""
+        Traceback (most recent call last):
+          File "a.py", line 1, in <module>
+        Traceback (most recent call last):
+          File "b.py", line 1, in <module>
+        KeyError: 'b'
+          File "a.py", line 2, in load
+        ValueError: a
+    """)
+    assert [(one.kind, [frame.function for frame in one.frames]) for one in found] == [
+        ("KeyError", ["<module>"]),
+        ("ValueError", ["<module>", "load"]),
+    ]
+
+
+def test_any_of_the_nearest_frames_may_tell_what_was_being_done() -> None:
+    found = diagnose("""
+        Traceback (most recent call last):
+          File "/job/train.py", line 9, in <module>
+            resume(engine)
+          File "/opt/py/deepspeed/runtime/engine.py", line 2756, in _load_zero_checkpoint
+            check(tag)
+          File "/opt/py/deepspeed/runtime/layout.py", line 12, in check
+            raise ValueError(tag)
+        ValueError: step_500 was written by 9 ranks
+    """)
+    assert (found.reason, found.rule) == ("ModelLoadingError", "raised_by_a_reader_of_checkpoints")
+
+
+@pytest.mark.parametrize(
+    ("frame", "message", "reason"),
+    [
+        ("torch/serialization.py", "File out/step_1.pt cannot be opened.", "OSError"),
+        ("torch/nn/functional.py", "File out/step_1.pt cannot be opened.", "RuntimeError"),
+    ],
+)
+def test_an_error_of_a_writer_of_checkpoints_is_of_the_file_system(frame: str, message: str, reason: str) -> None:
+    found = diagnose(f"""
+        Traceback (most recent call last):
+          File "/job/train.py", line 9, in <module>
+            torch.save(state, path)
+          File "/opt/py/{frame}", line 423, in save
+            write(state)
+        RuntimeError: {message}
+    """)
+    assert found.reason == reason

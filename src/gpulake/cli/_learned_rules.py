@@ -150,7 +150,8 @@ def propose(incident: str | None, line: str | None, is_mining: bool, flow: Flow,
     if is_mining:
         with flow.changing_rules():
             made, refused = propose_filters(flow.lake, flow.clock, given["logs"], given["by"])
-        _print_mined(made, refused, as_json)
+        none = "no filter became a candidate: diagnose more healthy logs, or lower --logs"
+        print_proposed(made, refused, as_json, none)
         return
     with flow.changing_rules():
         one = _propose(flow, incident, line, given)
@@ -177,13 +178,13 @@ def _propose(flow: Flow, incident: str | None, line: str | None, given: dict[str
     return propose_line(flow.lake, flow.clock, str(line), proposal)
 
 
-def _print_mined(made: list[Learned], refused: list[tuple[str, str]], as_json: bool) -> None:
+def print_proposed(made: list[Learned], refused: list[tuple[str, str]], as_json: bool, if_none: str) -> None:
     if as_json:
         left = [{"line": line, "why": why} for line, why in refused]
         print_json({"candidates": [learned_document(one) for one in made], "refused": left})
         return
     if not made:
-        click.echo("no filter became a candidate: diagnose more healthy logs, or lower --logs", err=True)
+        click.echo(if_none, err=True)
     else:
         rows = [(one.rule_id, one.name, label(one.definition["pattern"])) for one in made]
         print_table(("id", "name", "pattern"), rows)

@@ -16,6 +16,7 @@ from gpulake.cli._learned_rules import (
     print_checks,
     print_definition,
     print_learned,
+    print_proposed,
     propose,
     retire,
     review,
@@ -23,6 +24,7 @@ from gpulake.cli._learned_rules import (
 )
 from gpulake.cli._output import print_json, print_table
 from gpulake.cli._verbs import Group
+from gpulake.cli._words import by_option
 from gpulake.core.errors import UsageError, choice_hint
 from gpulake.core.words import count, label
 from gpulake.flow import Flow
@@ -180,6 +182,29 @@ def read_file(path: Path) -> list[Rule]:
     if twice := {name for name in names if names.count(name) > 1}:
         raise UsageError(f"two rules of {path} are named {label(min(twice), 80)!r}", "give each its own name")
     return rules
+
+
+@command.command("import")
+@click.argument("path", metavar="FILE.toml", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--note", default="", help="What the reviewer should know.")
+@by_option
+@flow_options
+def import_file(path: Path, note: str, by: str, flow: Flow, as_json: bool) -> None:
+    """Propose the rules of a TOML file, such as another site's. Each has no effect until a person approves it.
+
+    A rule that fails a check, or is there already, is refused with the reason; the others become candidates.
+
+    \b
+    Example:  gpulake rules import our_rules.toml --note "from the other site"
+    """
+    from gpulake.diagnose.learn.proposing import import_rules
+
+    rules = read_file(path)
+    with flow.changing_rules():
+        made, refused = import_rules(flow.lake, flow.clock, rules, by, note or f"imported from {path.name}")
+    print_proposed(made, refused, as_json, "no rule became a candidate")
+    if refused and not made:
+        raise UsageError(f"no rule of {path} could be imported", "see why with: gpulake rules check FILE")
 
 
 @command.command("export")

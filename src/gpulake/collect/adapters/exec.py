@@ -1,7 +1,8 @@
 """Trace a command: when it began and ended, its exit code and resources. It runs as it would untraced.
 
-Its placement and the file named by its pid are on the disk before it runs; if the tracer is killed, the end is missing.
-If the trace cannot be written, the command still runs.
+Its placement, an open invocation and the file named by its pid are on the disk before it runs; if the tracer is killed,
+the invocation stays open: without a status, and with its start as its end. If the trace cannot be written, the command
+still runs.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ class _Child:
         os.close(gate_in)
         os.close(errors_out)
         self.proc_id = place.proc_id(self.pid)
-        self.cpu_time_ms = 0.0
+        self.cpu_time_ms: float | None = None
         self.bytes_in: int | None = None
         self.bytes_out: int | None = None
         self.code = 0
@@ -135,9 +136,9 @@ class _Child:
     def began_ms(self) -> int:
         return int(self._began_ms)
 
-    def times(self, clock: Clock, enqueued_ms: int | None) -> Times:
-        """The duration is measured by a clock that cannot be set."""
-        ended_ms = int(self._began_ms + (clock.elapsed() - self._began) * 1000)
+    def times(self, clock: Clock | None, enqueued_ms: int | None) -> Times:
+        """The duration is measured by a clock that cannot be set; without one, it has only begun."""
+        ended_ms = int(self._began_ms + (clock.elapsed() - self._began if clock is not None else 0.0) * 1000)
         is_before = enqueued_ms is not None and 0 <= enqueued_ms <= self.began_ms
         return Times(enqueued_ms if is_before else self.began_ms, self.began_ms, ended_ms)
 
@@ -155,6 +156,8 @@ class _Trace:
         self._say = say
         self._module = command.module or command.program
         self._sentinel = place.run.path / "pids" / str(child.pid)
+        written = place.run.events("exec", os.getpid())
+        self._open = written.with_name(f"{written.stem}.open.jsonl")  # sorted after the file with the end
 
     def begin(self) -> None:
         try:
@@ -162,13 +165,24 @@ class _Trace:
             with os.fdopen(open_file(self._sentinel, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "w") as sentinel:
                 sentinel.write(f"{self._child.proc_id or ''}\n")
             append_synced(self._place.run.placement_events, [self._placement("start", self._child.began_ms)])
+            append_synced(self._open, [self._invocation(self._child.times(None, self._command.enqueued_ms))])
         except OSError as error:
             self._say(f"the start is not traced: {error}")
 
     def end(self, clock: Clock) -> None:
+        times = self._child.times(clock, self._command.enqueued_ms)
+        invocation = self._invocation(times) | {"status": self._child.code}
+        try:
+            append_synced(self._place.run.events("exec", os.getpid()), [invocation])
+            append_synced(self._place.run.placement_events, [self._placement("stop", times.ts_end)])
+            self._open.unlink(missing_ok=True)
+            self._sentinel.unlink(missing_ok=True)
+        except OSError as error:
+            self._say(f"the end is not traced: {error}")
+
+    def _invocation(self, times: Times) -> Row:
         command, child, place = self._command, self._child, self._place
-        times = child.times(clock, command.enqueued_ms)
-        invocation = row_of(
+        return row_of(
             "invocations",
             trace_id=self._context.trace_id,
             span_id=self._context.span_id,
@@ -183,19 +197,12 @@ class _Trace:
             bytes_in=child.bytes_in,
             bytes_out=child.bytes_out,
             cpu_time_ms=child.cpu_time_ms,
-            status=child.code,
             pid=child.pid,
             host_id=place.host_id,
             proc_id=child.proc_id,
             input=command.input,
             output=command.output,
         )
-        try:
-            append_synced(place.run.events("exec", os.getpid()), [invocation])
-            append_synced(place.run.placement_events, [self._placement("stop", times.ts_end)])
-            self._sentinel.unlink(missing_ok=True)
-        except OSError as error:
-            self._say(f"the end is not traced: {error}")
 
     def _placement(self, event: str, at_ms: int) -> Row:
         app = self._command.app or self._module

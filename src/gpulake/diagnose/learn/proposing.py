@@ -11,7 +11,7 @@ from gpulake.core.errors import UsageError
 from gpulake.core.ids import the_one
 from gpulake.core.incidents import Incident
 from gpulake.diagnose.learn.candidates import Candidate, Check, Ground
-from gpulake.diagnose.learn.definitions import definition_of
+from gpulake.diagnose.learn.definitions import LEARNED, definition_of
 from gpulake.diagnose.learn.drafts import filter_draft, rule_draft
 from gpulake.diagnose.learn.ground import quotes, recent, recurring
 from gpulake.diagnose.learn.learning import MODEL, Learned, all_learned, ground_of, learned, no_message, propose
@@ -149,6 +149,21 @@ def propose_filters(lake: Lake, clock: Clock, least_logs: int, by: str) -> tuple
             made.append(propose(lake, clock, filter_draft(one.example, _names(lake), source=source), by))
         except UsageError as error:
             refused.append((one.example, error.message))
+    return made, refused
+
+
+def import_rules(
+    lake: Lake, clock: Clock, rules: Sequence[Rule], by: str, note: str
+) -> tuple[list[Learned], list[tuple[str, str]]]:
+    """What became a candidate, and what did not, with the reason."""
+    made: list[Learned] = []
+    refused: list[tuple[str, str]] = []
+    lake.create()
+    for rule in rules:
+        try:
+            made.append(propose(lake, clock, Candidate(replace(rule, family=LEARNED)), by, note=note))
+        except UsageError as error:
+            refused.append((rule.name, error.message))
     return made, refused
 
 

@@ -72,7 +72,7 @@ def _parse(digest: Digest, rulebook: Rulebook, time_zone: str) -> ParsedFile:
         start = next((hit for hit in hits if hit.rule.role == "start"), None)
         if start is not None:
             events.append(_event(start, line, parsed, None, texts, file))
-        if line.number in raised and all(hit.rule.name == OTHER_EXCEPTION for hit in hits):
+        if line.number in raised and all(hit.rule.name == OTHER_EXCEPTION or hit.rule.needs_frames for hit in hits):
             hits += rulebook.hits(_disentangled(raised[line.number]), line.number)
         hit = _of_last_bar(_best(hits, raised.get(line.number), rulebook), line, rulebook)
         if hit is not None and hit is not start:
@@ -104,7 +104,7 @@ def _disentangled(raised: Raised) -> str:
 
 def _best(hits: Sequence[Hit], raised: Raised | None, rulebook: Rulebook) -> Hit | None:
     """The strongest matching rule; of equal ones the first in the book."""
-    stack, places = ("\n".join(raised.texts), raised.places) if raised is not None else ("", "")
+    stack, places = (("\n".join(raised.texts),), raised.places) if raised is not None else ((), ())
     fitting = [hit for hit in hits if _is_met(hit.rule.traceback, stack) and _is_met(hit.rule.raised_in, places)]
     if not fitting and raised is not None:
         return next((Hit(rule, raised.line) for rule in rulebook.rules if rule.name == OTHER_EXCEPTION), None)
@@ -115,8 +115,8 @@ def _best(hits: Sequence[Hit], raised: Raised | None, rulebook: Rulebook) -> Hit
     return best
 
 
-def _is_met(condition: str, text: str) -> bool:
-    return not condition or compiled(condition).search(text) is not None
+def _is_met(condition: str, texts: Sequence[str]) -> bool:
+    return not condition or any(compiled(condition).search(text) for text in texts)
 
 
 def _event(hit: Hit, line: Line, parsed: ParsedLine, raised: Raised | None, texts: dict[int, str], file: str) -> Event:

@@ -23,12 +23,20 @@ MOST_INTERLEAVED = 40  # lines of other writers within a traceback
 _HEADER = re.compile(r"Traceback \(most recent call last\)(?::?\s*| [─-]+[╮+]?\s*)$")
 _BOX = re.compile(r"[╭│╰|+┃]")
 _BOX_FRAME = re.compile(r"[│┃|] (?P<file>\S.{0,300}\.py):(?P<line>\d{1,9}) in (?P<function>\S+)")
+# As IPython draws it, in notebooks that run as jobs.
+_CELL_FRAME = re.compile(
+    r"(?:File )?(?P<file>(?:[~/\w][^\s:]*\.py|<ipython-input[^>]{1,60}>|(?:Input |Cell )?In ?\[\d+\]))"
+    r"(?:(?::|, line )(?P<line>\d{1,9}))?(?:,? in (?P<function>[^\s(]{1,120}).*)?$"
+)
+_IN_NOTEBOOK = re.compile(r"^[A-Z]\w+ {2,}$")  # the class, before the header
 _FRAME = re.compile(r'[\s>]*File "(?P<file>[^"]{1,400})", line (?P<line>\d{1,9})(?:, in (?P<function>.{1,120}))?\s*$')
 _EXCEPTION = re.compile(
     r"(?P<name>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit|Warning|Empty|Full|Failure|Timeout"
     r"|Iteration|Killed|Aborted|Invalid\w*|NotFound\w*|Expired|Unavailable|Cancelled|Fault|Denied|Refused|Group|Stop"
     r")(?:\(\w+\))?)(?::(?:\s|$)(?P<message>.*)|\s*$)"
 )
+# As Hydra prints it: the call that made it.
+_AS_A_CALL = re.compile(r"(?P<name>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception))\((?P<message>.*)\)$")
 # A class of any name, at the end of an open traceback.
 _ANY_CLASS = re.compile(r"(?P<name>(?:[A-Za-z_]\w*\.)+[A-Z]\w*|[A-Z][a-z]+(?:[A-Z]\w*)+)(?:: (?P<message>.*)|:?\s*$)")
 _LINKS: tuple[tuple[re.Pattern[str], Link], ...] = (
@@ -85,9 +93,9 @@ class Raised:
         return {number: text for number, text in numbered if text.strip()}
 
     @property
-    def places(self) -> str:
-        """The frames next to the raise, a line each."""
-        return "\n".join(f"{frame.file}:{frame.function}" for frame in self.frames[-NEAREST_FRAMES:])
+    def places(self) -> tuple[str, ...]:
+        """The frames next to the raise."""
+        return tuple(f"{frame.file}:{frame.function}" for frame in self.frames[-NEAREST_FRAMES:])
 
     @property
     def kind(self) -> str:
@@ -100,6 +108,7 @@ class _Open:
     first_line: int
     has_header: bool
     is_logged: bool = False
+    is_in_notebook: bool = False
     is_ignored: bool = False
     link: Link | None = None
     chain: int = 0
@@ -170,10 +179,12 @@ class _Reader:
             self._open[(writer, line.number)] = previous  # another one of the same writer, still open
         prefix = before.strip(" ╭─+-").rstrip(":").strip()
         is_logged = bool(prefix) and prefix != "Original" and not prefix.endswith(("|", "]", ")"))
+        is_in_notebook = _IN_NOTEBOOK.match(before) is not None
         self._open[writer] = _Open(
             line.number,
             has_header=True,
-            is_logged=is_logged or parsed.severity in QUIET,
+            is_logged=(is_logged and not is_in_notebook) or parsed.severity in QUIET,
+            is_in_notebook=is_in_notebook,
             is_ignored=self._ignored.pop(writer, False),
             link=link,
             chain=self._chain_of(writer, link),
@@ -192,13 +203,13 @@ class _Reader:
     ) -> None:
         body = parsed.body
         current = self._open.get(writer)
-        if frame := _FRAME.match(body) or _BOX_FRAME.match(body):
+        if frame := _frame_in(body, current):
             if current is None:
                 link = self._link.pop(writer, None)
                 current = _Open(line.number, False, link=link, chain=self._chain_of(writer, link))
                 current.has_rank = parsed.rank is not None
                 self._open[writer] = current
-            current.frames.append(Frame(frame["file"], int(frame["line"]), frame["function"] or ""))
+            current.frames.append(Frame(frame["file"], int(frame["line"] or 0), frame["function"] or ""))
             self._keep(current, line)
             return
         exception = _exception_in(body, current is not None and bool(current.frames))
@@ -247,6 +258,8 @@ class _Reader:
             )
         )
         self._open.pop(writer, None)
+        if waiting := next((key for key in reversed(self._open) if isinstance(key, tuple) and key[0] == writer), None):
+            self._open[writer] = self._open.pop(waiting)
         if _CARRIED.search(f"{name}: {message}") or any("Original Traceback" in text for text in following[:3]):
             self._link[writer] = "origin"
 
@@ -257,10 +270,15 @@ class _Reader:
             current.texts.append(line.text)
 
 
+def _frame_in(body: str, current: _Open | None) -> re.Match[str] | None:
+    is_in_notebook = current is not None and current.is_in_notebook
+    return _FRAME.match(body) or _BOX_FRAME.match(body) or (_CELL_FRAME.match(body) if is_in_notebook else None)
+
+
 def _exception_in(body: str, is_open: bool) -> re.Match[str] | None:
     if body[:1].isspace():
         return None
-    return _EXCEPTION.match(body) or (_ANY_CLASS.match(body) if is_open else None)
+    return _EXCEPTION.match(body) or _AS_A_CALL.match(body) or (_ANY_CLASS.match(body) if is_open else None)
 
 
 def _following(index: int, lines: Sequence[tuple[Line, ParsedLine]]) -> tuple[str, ...]:
@@ -277,6 +295,8 @@ def _following(index: int, lines: Sequence[tuple[Line, ParsedLine]]) -> tuple[st
 def _is_uncaught(current: _Open) -> bool | None:
     if current.is_ignored or current.is_logged:
         return False
+    if current.is_in_notebook:
+        return True
     if not current.has_header or not current.frames:
         return None
     first = current.frames[0]
