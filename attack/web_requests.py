@@ -34,7 +34,7 @@ METHODS = (
     "X" * 30,
 )
 PATHS = (
-    *("/", "/overview", "/jobs", "/incidents", "/machines", "/metrics", "/api/v1", "/api/v1/jobs", "/api/v1/incidents"),
+    *("/", "/explore", "/jobs", "/incidents", "/machines", "/metrics", "/api/v1", "/api/v1/jobs", "/api/v1/incidents"),
     *("/api/v1/openapi.json", "/api/v1/events", "/api/v1/ledger_by_day.csv", "/api/v1/sql", "/rows/jobs"),
 )
 TRICKS: tuple[Callable[[str], str], ...] = (
@@ -229,7 +229,7 @@ def scripts(rng: random.Random, tools: Tools) -> Asked:
     path = rng.choice(
         (
             *(f"/rows/{question}", f"/api/v1/{question}", f"/api/v1/{question}.csv", f"/rows/{question}?{name}={text}"),
-            *(f"/api/v1/{question}?{name}={text}", f"/api/v1/{question}.csv?{name}={text}", f"/overview?{name}={text}"),
+            *(f"/api/v1/{question}?{name}={text}", f"/api/v1/{question}.csv?{name}={text}", f"/explore?{name}={text}"),
             *(f"/jobs?{name}={text}", f"/incidents?{name}={text}", f"/{text}", f"/rows/{text}", f"/login?next={text}"),
         )
     )

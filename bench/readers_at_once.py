@@ -57,7 +57,7 @@ def plain(url: str, path: str) -> Any:
 
 def panels(url: str) -> dict[str, list[str]]:
     """The panels of each page of the navigation."""
-    names = dict.fromkeys(re.findall(r'<a href="/(\w+)[^"]*"[^>]*>', plain(url, "/overview").partition("</nav>")[0]))
+    names = dict.fromkeys(re.findall(r'<a href="/(\w+)[^"]*"[^>]*>', plain(url, "/explore").partition("</nav>")[0]))
     return {name: [unescape(found) for found in SOURCE.findall(plain(url, f"/{name}"))] for name in names}
 
 

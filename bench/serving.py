@@ -67,7 +67,7 @@ def _questions(lake: Path, folder: Path) -> Iterator[Line]:
 
 def _reading(url: str) -> Iterator[Line]:
     days = [row["day"] for row in readers.plain(url, "/api/v1/ledger_by_day?limit=1000")["rows"]]
-    types = readers.plain(url, "/overview").partition('name="gpu_type"')[2].partition("</select>")[0]
+    types = readers.plain(url, "/explore").partition('name="gpu_type"')[2].partition("</select>")[0]
     kinds = [part.partition("<")[0] for part in types.split("<option>")[1:]] or ["V100"]
     pages, asked = readers.panels(url), readers.questions(url)
 

@@ -1,4 +1,5 @@
-"""Plots as plain Plotly figures: dictionaries of data and layout, which plotly.js draws in the page.
+"""Plots as plain Plotly figures: dictionaries of data and layout. Reports draw them with plotly.js; the
+dashboard's charts.js draws what is used here and in web/figures.
 
 Plotly reads HTML in labels: names of traces are escaped here, all other labels where they are made.
 """
@@ -74,6 +75,11 @@ def time_axis(times: Sequence[object]) -> Figure:
     if len(moments) >= LEAST_DATES and not is_sparse:
         return {"type": "date"}
     return {"type": "category", "nticks": MOST_NAMES, "tickangle": 0}
+
+
+def utc_axis(**more: Any) -> Figure:
+    """Of moments in UTC, which a page may show in another zone."""
+    return {"type": "date", "zone": "UTC", **more}
 
 
 def line(name: str, x: Sequence[Any], y: Sequence[Any], colour: str, width: float = 1.5, **more: Any) -> Figure:

@@ -113,7 +113,7 @@ def test_a_page_of_an_empty_lake_says_what_to_do(name: str, empty_tab: Seen) -> 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_words_stand_out_from_what_they_stand_on(theme: str, tab: Seen) -> None:
-    page = tab.go("/quality" if "quality" in pages() else "/overview")
+    page = tab.go("/quality" if "quality" in pages() else "/explore")
     page.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
     colours = page.evaluate(COLOURS)
     page.evaluate("delete document.documentElement.dataset.theme")

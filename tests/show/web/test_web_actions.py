@@ -39,7 +39,10 @@ LEADS_TO = {
     "reopen": "open",
     "assign": None,
     "comment": None,
+    "confirm": None,
+    "correct": None,
 }
+MORE = {"assign": {"to": "bob"}, "correct": {"reason": "DiskFull"}}
 PAIRS = [(verb, state) for verb in LEADS_TO for state in STATES]
 _numbers = itertools.count()
 
@@ -73,9 +76,9 @@ def act(client: TestClient, name: str, verb: str, token: str = ANN, body: Any = 
 def test_an_action_leads_where_the_commands_lead_and_is_refused_where_they_refuse(
     client: TestClient, journal: Lake, verb: str, state: State
 ) -> None:
-    name = incident(journal, state)
+    name = incident(journal, state, reason="DiskFull")
     leads_to = LEADS_TO[verb] or state
-    answer = act(client, name, verb, body={"note": "the fan", **({"to": "bob"} if verb == "assign" else {})})
+    answer = act(client, name, verb, body={"note": "the fan", **MORE.get(verb, {})})
     history = read_incident(journal, name).history
     if state in ALLOWED[verb]:
         assert answer.status_code == 200, answer.text
@@ -199,7 +202,7 @@ def test_who_sees_some_groups_alone_acts_on_nothing_else(client: TestClient, jou
 def test_while_another_process_changes_incidents_an_action_has_to_wait(
     client: TestClient, journal: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpulake.lake.locks.MOST_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr("gpulake.core.locks.MOST_WAIT_SECONDS", 0.0)
     name = incident(journal)
     with journal.alone("incidents"):
         answer = act(client, name, "resolve")
@@ -218,7 +221,10 @@ def test_buttons_are_there_for_operators_and_only_for_what_may_follow(client: Te
 
         expected = {verb for verb in LEADS_TO if state in ALLOWED[verb]}
         listed = f"/panels/incidents/incidents?state={state}&limit=1000"
-        for path, needs_text in ((f"/panels/incident/facts?incident={name}", set()), (listed, {"assign", "comment"})):
+        for path, needs_text in (
+            (f"/panels/incident/facts?incident={name}", set()),
+            (listed, {"assign", "comment", "confirm", "correct"}),
+        ):
             assert verbs(ANN, path) == expected - needs_text
             assert verbs(BOB, path) == set()
 

@@ -28,7 +28,7 @@ from gpulake.show.web.render_cache import RenderCache
 from gpulake.show.web.viewers import LOCAL, Viewer
 from gpulake.show.web.warming import Warming
 
-PANEL = "/panels/overview/" + next(iter(pages()["overview"].panels)).name
+PANEL = "/panels/explore/" + next(iter(pages()["explore"].panels)).name
 
 
 @pytest.fixture

@@ -109,7 +109,7 @@ def test_anything_else_is_not_logged_in(guarded: TestClient, given: str) -> None
 @pytest.mark.slow
 def test_without_a_login_nothing_of_the_lake_is_shown(guarded: TestClient, app: FastAPI) -> None:
     paths = {"/api/v1/openapi.json", "/nowhere", *(route.path for route in all_routes(app.routes))}
-    assert {"/overview", "/api/v1/sql", "/api/v1/ledger_by_day.csv"} <= paths
+    assert {"/explore", "/api/v1/sql", "/api/v1/ledger_by_day.csv"} <= paths
     for path in sorted(paths - {"/login", "/static/{digest}/{name}"}):
         for method in ("GET", "POST", "HEAD"):
             status = guarded.request(method, path, headers=PAGE if method == "GET" else {}).status_code
@@ -117,16 +117,16 @@ def test_without_a_login_nothing_of_the_lake_is_shown(guarded: TestClient, app: 
 
 
 def test_a_browser_is_led_to_the_login_and_back(guarded: TestClient) -> None:
-    asked = guarded.get("/overview?cluster=pai&from=2026-01-01", headers=PAGE)
+    asked = guarded.get("/explore?cluster=pai&from=2026-01-01", headers=PAGE)
     assert (asked.status_code, asked.headers["location"]) == (
         303,
-        "/login?next=%2Foverview%3Fcluster%3Dpai%26from%3D2026-01-01",
+        "/login?next=%2Fexplore%3Fcluster%3Dpai%26from%3D2026-01-01",
     )
     form = guarded.get(asked.headers["location"])
-    assert 'name="next" value="/overview?cluster=pai&amp;from=2026-01-01"' in form.text
-    entered = guarded.post("/login", data={"token": f" {ANN} ", "next": "/overview?cluster=pai"})
-    assert (entered.status_code, entered.headers["location"]) == (303, "/overview?cluster=pai")
-    page = guarded.get("/overview", headers=PAGE)
+    assert 'name="next" value="/explore?cluster=pai&amp;from=2026-01-01"' in form.text
+    entered = guarded.post("/login", data={"token": f" {ANN} ", "next": "/explore?cluster=pai"})
+    assert (entered.status_code, entered.headers["location"]) == (303, "/explore?cluster=pai")
+    page = guarded.get("/explore", headers=PAGE)
     assert page.status_code == 200
     assert '<span class="who" title="operator">ann</span>' in page.text
 
@@ -183,7 +183,7 @@ def test_wrong_tokens_are_soon_too_many(guarded: TestClient, ticking: Clock) -> 
     assert guarded.post("/login", data={"token": ANN}).status_code == 303
 
 
-@pytest.mark.parametrize("path", ["/api/v1", "/metrics", "/overview", "/nowhere"])
+@pytest.mark.parametrize("path", ["/api/v1", "/metrics", "/explore", "/nowhere"])
 def test_wrong_tokens_of_programs_are_soon_too_many(guarded: TestClient, ticking: Clock, path: str) -> None:
     """The right one, too, waits: whoever guesses must not learn that it was."""
     wrong, right = {"Authorization": "Bearer no-token-of-anybody"}, {"Authorization": f"Bearer {ANN}"}
@@ -322,14 +322,12 @@ def test_every_answer_tells_browsers_to_be_careful() -> None:
     selected = {"Authorization": f"Bearer {ANN}"}
     from gpulake.show.web.html import asset
 
-    asked = [
-        ("GET", path, selected) for path in ("/", "/overview", "/nowhere", "/api/v1", "/api/v1/nowhere", "/broken")
-    ]
+    asked = [("GET", path, selected) for path in ("/", "/explore", "/nowhere", "/api/v1", "/api/v1/nowhere", "/broken")]
     asked += [("GET", "/api/v1/ledger_by_day.csv", selected), ("GET", "/api/v1/ledger_by_day?limit=0", selected)]
-    asked += [("GET", asset("app.css"), {}), ("GET", "/login", {}), ("GET", "/overview", PAGE), ("GET", "/api/v1", {})]
+    asked += [("GET", asset("app.css"), {}), ("GET", "/login", {}), ("GET", "/explore", PAGE), ("GET", "/api/v1", {})]
     asked += [
-        ("POST", "/overview", selected),
-        ("GET", "/panels/overview/ledger", selected),
+        ("POST", "/explore", selected),
+        ("GET", "/panels/explore/ledger", selected),
         ("HEAD", "/api/v1", selected),
     ]
     for method, path, headers in asked:

@@ -33,6 +33,10 @@ def parameters(route: APIRoute) -> list[str]:
     return [*(field.alias for field in route.dependant.query_params), *(one["name"] for one in described)]
 
 
+def needed_by(route: APIRoute) -> list[str]:
+    return [one["name"] for one in (route.openapi_extra or {}).get("parameters", ()) if one["required"]]
+
+
 def asked_routes(board: Dashboard) -> list[APIRoute]:
     return [route for route in board.routes() if "GET" in (route.methods or ()) and "{" not in route.path]
 
@@ -64,8 +68,11 @@ def test_a_page_takes_every_hostile_text_in_every_parameter(board: Dashboard) ->
     assert pages
     for route in pages:
         for text in TEXTS:
-            given = dict.fromkeys(parameters(route), text)
-            check(route.path, given, board.client.get(route.path, params=given))
+            # Some at a time: a client sends no longer address than 64 KiB.
+            names = sorted(parameters(route))
+            for some in (names[:8], names[8:]):
+                given = {**dict.fromkeys(needed_by(route), text), **dict.fromkeys(some, text)}
+                check(route.path, given, board.client.get(route.path, params=given))
 
 
 @pytest.mark.parametrize("name", ["cluster", "user", "search"])
@@ -112,7 +119,7 @@ def test_a_path_and_headers_take_hostile_text(board: Dashboard, name: str) -> No
     raw = text.encode("utf-8", "replace")
     if not set(raw) & {0, 10, 13}:
         for header in ("Authorization", "Cookie", "Host", "X-Forwarded-User", "Accept", "Origin"):
-            check("/overview", {}, board.client.get("/overview", headers={header.encode(): raw}))
+            check("/explore", {}, board.client.get("/explore", headers={header.encode(): raw}))
 
 
 @pytest.mark.slow

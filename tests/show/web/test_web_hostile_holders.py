@@ -35,7 +35,7 @@ NAMES = (
     "{x}{custom}{user}",
     "' onmouseover='alert(4)",
 )
-PANELS = [(page, panel.name) for page in ("overview", "efficiency", "user", "group") for panel in pages()[page].panels]
+PANELS = [(page, panel.name) for page in ("explore", "efficiency", "user", "group") for panel in pages()[page].panels]
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +148,7 @@ def test_a_click_target_cannot_be_steered_by_a_name(client: TestClient) -> None:
     for name in NAMES:
         tags = read(client.get("/panels/user/days", params={"user": name}).text)
         (target,) = (value for key, value in tags.attributes if key == "data-leads-to")
-        assert target == f"/jobs?{urlencode({'user': name})}&from={{custom}}&to={{custom}}"
+        assert target == f"/jobs?{urlencode({'user': name})}&from={{x}}&to={{x}}"
 
 
 def test_spreadsheets_get_text_and_no_formula(client: TestClient) -> None:

@@ -251,7 +251,7 @@ def test_the_panel_of_a_diagnosis_shows_exactly_its_lines(client: TestClient, ri
     assert "<b>shard</b>" not in text
     assert "&lt;b&gt;shard&lt;/b&gt;" in text
     for row in newest_first:
-        assert html.escape(row["remedy"]) in text
+        assert html.escape(row["remedy"]).replace("&#x27;", "&#39;") in text
 
 
 def test_a_figure_of_attempts_has_a_bar_for_each(client: TestClient) -> None:

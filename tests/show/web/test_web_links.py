@@ -61,19 +61,19 @@ def test_every_link_leads_somewhere(client: TestClient) -> None:
 
 def test_every_link_of_the_navigation_keeps_the_filters(client: TestClient) -> None:
     given = {"from": "2026-03-01", "to": "2026-03-01", "cluster": "tiger", "gpu_type": "H100"}
-    text = client.get("/overview", params=given).text
+    text = client.get("/explore", params=given).text
     navigation = text[text.index("<nav") : text.index("</nav>")]
-    kept = {urlsplit(link).path: dict(parse_qsl(urlsplit(link).query)) for link in links(navigation, "/overview")}
+    kept = {urlsplit(link).path: dict(parse_qsl(urlsplit(link).query)) for link in links(navigation, "/explore")}
     assert kept == {f"/{page.name}": given for page in pages().values() if page.is_listed}
 
 
 def test_each_filter_that_is_set_can_be_taken_away(client: TestClient) -> None:
     given = {"from": "2026-03-01", "to": "2026-03-01", "cluster": "tiger"}
-    text = client.get("/overview", params=given).text
+    text = client.get("/explore", params=given).text
     chosen = text[text.index('<p class="chosen"') :].partition("</p>")[0]
-    left = [dict(parse_qsl(urlsplit(link).query)) for link in links(chosen, "/overview")]
+    left = [dict(parse_qsl(urlsplit(link).query)) for link in links(chosen, "/explore")]
     assert left == [{name: value for name, value in given.items() if name != gone} for gone in given] + [{}]
-    assert '<p class="chosen"' not in client.get("/overview").text
+    assert '<p class="chosen"' not in client.get("/explore").text
 
 
 @pytest.mark.slow

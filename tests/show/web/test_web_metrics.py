@@ -177,20 +177,20 @@ def test_a_lake_without_a_build_has_the_servers_own_metrics(lake: Lake) -> None:
 @pytest.mark.slow
 def test_requests_are_counted_by_few_routes_whatever_people_ask(built_lake: Config) -> None:
     client = _client(built_lake)
-    for path in ("/overview", "/api/v1/ledger_by_day", "/api/v1/ledger_by_day?from=2020-01-01", f"/{quote(HOSTILE)}"):
+    for path in ("/explore", "/api/v1/ledger_by_day", "/api/v1/ledger_by_day?from=2020-01-01", f"/{quote(HOSTILE)}"):
         client.get(path)
     client.get("/api/v1/ledger_by_day.csv")
     client.get("/api/v1/no_such_question")
     text = client.get("/metrics").text
     counts = _values(text, "gpulake_serve_requests_total")
     assert counts == {
-        ("GET", "/overview", "200"): 1,
+        ("GET", "/explore", "200"): 1,
         ("GET", "/api/v1/{name}", "200"): 2,
         ("GET", "/api/v1/{name}.csv", "200"): 1,
         ("GET", "none", "404"): 2,
     }
     assert _values(text, "gpulake_serve_request_duration_seconds_count") == {
-        ("/overview",): 1,
+        ("/explore",): 1,
         ("/api/v1/{name}",): 2,
         ("/api/v1/{name}.csv",): 1,
         ("none",): 2,

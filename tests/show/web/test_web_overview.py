@@ -25,7 +25,7 @@ from gpulake.show.web.pages import pages
 from hand_made import Attempt, write_accounting, write_trace
 from show.web.asking import ask
 
-PAGES = ("overview", "efficiency")
+PAGES = ("explore", "efficiency")
 SEVERITY = ("critical", "warning", "info")
 FILTERS: tuple[dict[str, str], ...] = (
     {},
@@ -132,7 +132,7 @@ def test_key_numbers_say_of_what_time_they_are_and_how_sure_they_are(traced: Tes
 def test_a_page_says_that_data_are_generated_and_of_what_time_they_are(config: Config, tmp_path: Path) -> None:
     Flow(config).refresh([write_accounting(tmp_path, "synth")], None)
     with TestClient(application(Lake(config))) as client:
-        for path in ("/overview", "/efficiency", "/machines", "/jobs", "/user?user=ann", "/rows/ledger_by_day"):
+        for path in ("/explore", "/efficiency", "/machines", "/jobs", "/user?user=ann", "/rows/ledger_by_day"):
             text = client.get(path).text
             assert '<span class="mark generated" title="Data of synth were generated' in text, path
             assert "synth (generated): observed from 2025-12-31 16:00 to 2025-12-31 20:00 UTC" in text, path
@@ -141,7 +141,7 @@ def test_a_page_says_that_data_are_generated_and_of_what_time_they_are(config: C
 
 
 def test_a_page_of_measured_data_says_nothing_of_generated_ones(client: TestClient) -> None:
-    text = client.get("/overview?cluster=tiger").text
+    text = client.get("/explore?cluster=tiger").text
     assert "generated data" not in text
     assert "tiger: observed from 2026-03-01 " in text
     assert text.count(": observed from ") == 1
@@ -159,7 +159,7 @@ def test_unknown_hours_are_shown_on_the_overview(config: Config, tmp_path: Path)
         assert tiles["unknown"]["value"] > 0
         assert tiles["unknown"]["note"].endswith("; the requests of 50% of the attempts are not known")
         assert "<b>the requests of 50% of the attempts of pai are not known</b>" in client.get("/efficiency").text
-        figure, _ = panel_figure(client, "/panels/overview/ledger")
+        figure, _ = panel_figure(client, "/panels/explore/ledger?of=capacity")
         assert "unknown" in [trace["name"] for trace in figure["data"]]
 
 
@@ -214,20 +214,30 @@ def test_utilisation_is_that_of_the_days_with_the_band_of_the_score(traced: Test
     ]
 
 
-def test_the_area_is_stacked_up_to_capacity_and_knows_its_days(client: TestClient) -> None:
-    figure, panel = panel_figure(client, "/panels/overview/ledger?cluster=synth&gpu_type=T4")
-    stacked = [trace for trace in figure["data"] if trace.get("stackgroup")]
-    (capacity,) = (trace for trace in figure["data"] if trace["name"] == "capacity")
-    assert [sum(values) for values in zip(*(trace["y"] for trace in stacked), strict=True)] == pytest.approx(
-        capacity["y"]
-    )
-    assert all(trace["customdata"] == trace["x"] for trace in stacked)
-    assert 'data-leads-to="/jobs?from={custom}&amp;to={custom}&amp;cluster=synth&amp;gpu_type=T4"' in panel
+@pytest.mark.parametrize("of", ["held", "capacity"])
+def test_shares_of_held_and_of_capacity_stack_up_to_one_and_know_their_days(client: TestClient, of: str) -> None:
+    given = {"cluster": "synth", "gpu_type": "T4"}
+    query = "&of=capacity" if of == "capacity" else ""
+    figure, panel = panel_figure(client, f"/panels/explore/ledger?cluster=synth&gpu_type=T4{query}")
+    traces = {trace["name"]: trace for trace in figure["data"]}
+    rows = ask(client, "ledger", **given)
+    held = [sum(row[bucket] for bucket in HELD) for row in rows]
+    wholes = held if of == "held" else [row["capacity"] for row in rows]
+    used = [row["used"] / whole if whole else None for row, whole in zip(rows, wholes, strict=True)]
+    assert traces["used"]["y"] == pytest.approx(used)
+    stacked = [
+        sum(values) for values in zip(*(trace["y"] for trace in traces.values()), strict=True) if None not in values
+    ]
+    assert stacked == pytest.approx([1.0] * len([whole for whole in wholes if whole]))
+    assert all(trace["customdata"] == trace["x"] for trace in traces.values())
+    partial = [shape["x0"][:10] for shape in figure["layout"]["shapes"]]
+    assert len(partial) == sum(row["is_partial"] for row in rows) > 0
+    assert 'data-leads-to="/explore?from={custom}&amp;to={custom}&amp;cluster=synth&amp;gpu_type=T4' in panel
 
 
 def test_hollow_days_are_poorly_covered_and_flagged_days_say_why(traced: TestClient) -> None:
     rows = ask(traced, "utilisation_by_day")
-    figure, _ = panel_figure(traced, "/panels/overview/utilisation")
+    figure, _ = panel_figure(traced, "/panels/explore/utilisation")
     (line,) = (trace for trace in figure["data"] if trace.get("name") == "GPU utilisation")
     hollow = [x for x, colour in zip(line["x"], line["marker"]["color"], strict=True) if colour == "white"]
     assert hollow == [row["dt"] for row in rows if row["is_poorly_covered"]]

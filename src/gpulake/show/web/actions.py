@@ -31,6 +31,8 @@ SUMMARIES = {
     "reopen": "Reopen an incident, and hold it open",
     "assign": "Assign an incident to a person",
     "comment": "Comment on an incident",
+    "confirm": "Confirm the reason of an incident",
+    "correct": "Correct the reason of an incident",
 }
 # The states in which each action is allowed.
 ALLOWED = {verb: VERBS[verb].comes_from for verb in SUMMARIES}
@@ -51,6 +53,10 @@ class MuteModel(NoteModel):
 
 class AssignModel(NoteModel):
     to: str = Field("", max_length=MOST_NAME, description="the person; empty: nobody")
+
+
+class CorrectModel(NoteModel):
+    reason: str = Field(min_length=1, max_length=MOST_NAME, description="what it was, as gpulake names reasons")
 
 
 class CommentModel(NoteModel):
@@ -84,6 +90,7 @@ _BODIES: dict[str, type[NoteModel]] = {
     "mute": MuteModel,
     "assign": AssignModel,
     "comment": CommentModel,
+    "correct": CorrectModel,
 }
 _ERRORS: dict[int | str, dict[str, Any]] = {
     **ERRORS,

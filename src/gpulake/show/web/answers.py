@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +19,7 @@ from gpulake.lake.snapshots import Snapshots
 from gpulake.lake.values import kind_of, values
 from gpulake.show.web.questions import Question, Value
 from gpulake.show.web.render_cache import RenderCache
-from gpulake.show.web.viewers import Viewer
+from gpulake.show.web.viewers import NOBODY, Viewer
 
 MOST_ROWS = 1_000  # of one answer; a download has them all
 MOST_CACHED_CELLS = 500_000
@@ -26,6 +27,15 @@ LEAST_WEIGHT = 50  # cells: the cached key of an answer without rows takes memor
 AT_ONCE = 4  # questions: more would share the same cores, and hold memory
 BATCH_ROWS = 20_000
 Row = dict[str, Any]
+RANGES = {"1d": 1, "7d": 7, "30d": 30, "90d": 90}  # the last days of the data
+EVERY = "*"  # in place of a cluster: all of them, each by itself
+_LAST_DAY = Question(
+    "last_day",
+    "the last day under observation",
+    "SELECT max((observed_until - INTERVAL 1 MICROSECOND) AT TIME ZONE time_zone)::DATE AS day FROM silver_clusters "
+    "WHERE {cluster}",
+    "day",
+)
 
 
 @dataclass(frozen=True)
@@ -102,6 +112,19 @@ class Answers:
             with self._lock:
                 del self._asking[key]
             asking.set()
+
+    def settled(self, given: Mapping[str, Value]) -> dict[str, Value]:
+        """With the days that a relative range means now. It moves on with the data."""
+        result = {**given}
+        if result.get("cluster") == EVERY:
+            result["cluster"] = None
+        days = RANGES.get(str(result.pop("range", None)))
+        if days is None or result.get("from") or result.get("to"):
+            return result
+        rows = self.ask(Asked(_LAST_DAY, {"cluster": result.get("cluster")}, NOBODY, 1)).rows
+        if rows and (last := rows[0]["day"]):
+            result |= {"from": (last - timedelta(days=days - 1)).isoformat(), "to": last.isoformat()}
+        return result
 
     def forget(self) -> None:
         """Answers of a replaced build are not asked for again."""

@@ -104,7 +104,7 @@ def _add(routes: APIRouter, answers: Answers, question: Question) -> None:
     read_rows, read = taken(options, **FIRST_ROWS), taken(options)
 
     def rows(request: Request) -> Response:
-        asked = Asked(question, viewer=viewer_of(request), **read_rows(request))
+        asked = asked_by(answers, question, request, read_rows(request))
 
         def rendered() -> str:
             clusters = observed(answers, asked.given.get("cluster"))
@@ -115,10 +115,10 @@ def _add(routes: APIRouter, answers: Answers, question: Question) -> None:
         return answers.rendered.respond(request, key, asked.viewer, "application/json", rendered)
 
     def as_csv(request: Request) -> Response:
-        return download(answers, Asked(question, viewer=viewer_of(request), **read(request)), "csv")
+        return download(answers, asked_by(answers, question, request, read(request)), "csv")
 
     def as_parquet(request: Request) -> Response:
-        return download(answers, Asked(question, viewer=viewer_of(request), **read(request)), "parquet")
+        return download(answers, asked_by(answers, question, request, read(request)), "parquet")
 
     path, described_all = f"/{question.name}", described(options)
     words: dict[str, Any] = {"summary": question.title, "description": question.about}
@@ -143,6 +143,10 @@ def _add(routes: APIRouter, answers: Answers, question: Question) -> None:
             openapi_extra=described_all,
             **words,
         )
+
+
+def asked_by(answers: Answers, question: Question, request: Request, values: dict[str, Any]) -> Asked:
+    return Asked(question, viewer=viewer_of(request), **values | {"given": answers.settled(values["given"])})
 
 
 def observed(answers: Answers, cluster: Value) -> list[Observed]:

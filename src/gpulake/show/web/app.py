@@ -20,15 +20,18 @@ from gpulake.show.web import api, events, html, login, metrics, sql
 from gpulake.show.web.actions import Actions
 from gpulake.show.web.answers import Answers
 from gpulake.show.web.errors import add_errors
+from gpulake.show.web.explained import Explain
 from gpulake.show.web.guard import Guard, Guarded
 from gpulake.show.web.warming import Warming
 
-STATIC = {"app.css": "text/css", "app.js": "text/javascript", "plotly.js": "text/javascript"}
+KINDS = {"css": "text/css", "js": "text/javascript"}
 FOR_EVER = "public, max-age=31536000, immutable"
 LEAST_ZIPPED_BYTES = 1_000
 
 
-def create_app(lake: Lake, guard: Guard | None = None, actions: Actions | None = None) -> FastAPI:
+def create_app(
+    lake: Lake, guard: Guard | None = None, actions: Actions | None = None, explain: Explain | None = None
+) -> FastAPI:
     """The dashboard of a lake. Without a guard every client is let in, under any host name."""
     answers, guard = Answers(lake), guard or Guard(lake.config.serve)
     warming, sandbox = Warming(answers), Sandbox(lake.config)
@@ -68,7 +71,7 @@ def create_app(lake: Lake, guard: Guard | None = None, actions: Actions | None =
         sql.router(lake.config.serve, sandbox),
         api.router(answers),
         acting.router(answers, actions),
-        html.router(answers),
+        html.router(answers, explain),
     ):
         # Not `include_router`: that makes each of the hundreds of routes anew, for settings that no part has.
         app.router.routes += part.routes
@@ -78,13 +81,14 @@ def create_app(lake: Lake, guard: Guard | None = None, actions: Actions | None =
 def _add_static(app: FastAPI) -> None:
     @app.get("/static/{digest}/{name}", include_in_schema=False)
     def static(request: Request, digest: str, name: str) -> Response:  # noqa: ARG001 - part of the URL only
-        if name not in STATIC:
+        kind = KINDS.get(name.rpartition(".")[2])
+        if kind is None or name not in html.static_names():
             raise HTTPException(404)
         headers = {"Cache-Control": FOR_EVER, "Vary": "Accept-Encoding"}
         if "gzip" in request.headers.get("accept-encoding", ""):
             headers["Content-Encoding"] = "gzip"
-            return Response(_zipped(name), media_type=STATIC[name], headers=headers)
-        return Response(html.static_file(name), media_type=STATIC[name], headers=headers)
+            return Response(_zipped(name), media_type=kind, headers=headers)
+        return Response(html.static_file(name), media_type=kind, headers=headers)
 
 
 @cache

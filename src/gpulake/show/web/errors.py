@@ -14,8 +14,9 @@ from starlette.exceptions import HTTPException
 from gpulake.core.errors import GpulakeError, UsageError
 from gpulake.show.web import html
 from gpulake.show.web.api import PREFIX
+from gpulake.show.web.pages import pages
 
-# Scripts and data come from this server only. Plotly sets inline styles on what it draws.
+# Scripts and data come from this server only. Bars of tables have their width inline.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -70,5 +71,5 @@ def error_response(
     if path.startswith("/api/"):
         return JSONResponse({"error": message, "hint": hint}, status, every)
     template = "panels/error.html" if path.startswith("/panels/") else "error.html"
-    text = html.environment().get_template(template).render(message=message, hint=hint, status=status)
+    text = html.environment().get_template(template).render(message=message, hint=hint, status=status, pages=pages())
     return HTMLResponse(text, status, every)

@@ -14,7 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
 from gpulake.core.errors import UsageError
-from gpulake.show.web.answers import MOST_ROWS
+from gpulake.show.web.answers import MOST_ROWS, RANGES
 from gpulake.show.web.questions import MOST_TEXT, TYPES, Option, Question, Value
 
 FILTERS = (
@@ -22,8 +22,17 @@ FILTERS = (
     Option("to", "the last day", "date"),
     Option("cluster", "rows of this cluster alone"),
     Option("gpu_type", "rows of this type of GPU alone"),
+    Option("range", "the last days of the data, unless `from` or `to` is given", choices=tuple(RANGES)),
 )
-_OF_FILTER = {"days": ("from", "to"), "cluster": ("cluster",), "gpu_type": ("gpu_type",)}
+# How a page shows what the filters leave; links carry them on.
+VIEW = (
+    Option("compare", "beside it, the days before of the same number", choices=("previous",)),
+    Option("zone", "of times; the default is UTC", choices=("cluster", "mine")),
+    Option("of", "of what shares of the ledger are; the default is held", choices=("capacity",)),
+    Option("wall", "a screen on a wall: no controls, and the saved views in turn", choices=("yes",)),
+)
+_OF_FILTER = {"days": ("from", "to", "range"), "cluster": ("cluster",), "gpu_type": ("gpu_type",)}
+DAYS = ("from", "to", "range")
 MOST_OFFSET = 10_000_000
 
 
@@ -143,7 +152,9 @@ def carried(target: str, given: Mapping[str, Value]) -> str:
 
 def under(link: str, given: Mapping[str, Value]) -> str:
     """A link with the filters of the page added, unless it names them itself."""
-    return carried(link, {option.name: given.get(option.name) for option in FILTERS})
+    names = [option.name for option in (*FILTERS, *VIEW)]
+    has_days = any(f"{name}=" in link for name in ("from", "to", "range"))
+    return carried(link, {name: given.get(name) for name in names if not (has_days and name in DAYS)})
 
 
 # Which rows of an answer.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -14,13 +15,17 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, PackageLoader
 
 from gpulake import __version__
+from gpulake.core.errors import UsageError
 from gpulake.lake.values import plain
 from gpulake.show.observed import generated
 from gpulake.show.web import cells
 from gpulake.show.web.actions import ALLOWED, may_act
-from gpulake.show.web.answers import Answer, Answers, Asked
-from gpulake.show.web.api import FIRST_ROWS, PREFIX, observed, viewer_of
-from gpulake.show.web.given import FILTERS, as_query, carried, described, filters_of, taken, under
+from gpulake.show.web.answers import EVERY, Answer, Answers, Asked
+from gpulake.show.web.api import FIRST_ROWS, PREFIX, asked_by, observed, viewer_of
+from gpulake.show.web.bar import bar_of, sections
+from gpulake.show.web.explained import Explain, explained
+from gpulake.show.web.figures.explore import change_words
+from gpulake.show.web.given import FILTERS, VIEW, as_query, carried, described, filters_of, taken, under
 from gpulake.show.web.pages import Page, Panel, pages
 from gpulake.show.web.questions import Option, Question, Value, questions
 from gpulake.show.web.viewers import NOBODY, SESSION
@@ -31,6 +36,7 @@ UNION SELECT 'gpu_type', gpu_type FROM silver_machines WHERE gpu_type IS NOT NUL
 """
 MOST_CLUSTERS = 3  # whose time is shown on every page; all are at /rows/observed
 _CHOICES = Question("choices", "what filters offer", CHOICES.strip(), "ALL")
+_ZONES = Question("zones", "time zones", "SELECT DISTINCT time_zone FROM silver_clusters WHERE {cluster}", "time_zone")
 KINDS = ("tiles", "table", "figure", "list")
 
 
@@ -49,11 +55,13 @@ def environment() -> Environment:
         link=cells.link,
         as_query=as_query,
         carried=carried,
+        change=change_words,
         version=__version__,
         asset=asset,
     )
     jinja.filters["embedded"] = embedded
     jinja.filters["under"] = under
+    jinja.filters["telling"] = cells.telling
     return jinja
 
 
@@ -68,9 +76,17 @@ def static_file(name: str) -> bytes:
 
 
 @cache
+def static_names() -> frozenset[str]:
+    """Of what pages load; reports alone embed Plotly."""
+    folder = files("gpulake.show.web").joinpath("static").iterdir()
+    return frozenset(file.name for file in folder if file.name.endswith((".css", ".js"))) - {"plotly.js"}
+
+
+@cache
 def asset(name: str) -> str:
-    """Its URL changes with its content, so that browsers may cache it for ever."""
-    return f"/static/{hashlib.sha256(static_file(name)).hexdigest()[:12]}/{name}"
+    """Its URL changes with the content of any of them, so that browsers may cache it for ever: modules load others."""
+    every = b"".join(map(static_file, sorted(static_names())))
+    return f"/static/{hashlib.sha256(every).hexdigest()[:12]}/{name}"
 
 
 def embedded(value: object) -> str:
@@ -78,39 +94,62 @@ def embedded(value: object) -> str:
     return json.dumps(plain(value), allow_nan=False).replace("<", "\\u003c").replace("&", "\\u0026")
 
 
-def router(answers: Answers) -> APIRouter:
+def router(answers: Answers, explain: Explain | None = None) -> APIRouter:
     routes = APIRouter(include_in_schema=False)
 
     @routes.get("/")
     def home() -> Response:
         return RedirectResponse(f"/{next(iter(pages()))}")
 
+    @routes.get("/overview")
+    def overview(request: Request) -> Response:
+        """The name of the front page in earlier versions."""
+        return RedirectResponse(f"/explore?{request.url.query}")
+
     for page in pages().values():
-        _add_page(routes, answers, page)
+        _add_page(routes, answers, page, explain)
     for question in questions().values():
         _add_rows(routes, answers, question)
     return routes
 
 
-def _add_page(routes: APIRouter, answers: Answers, page: Page) -> None:
-    options = (*FILTERS, *page.options)
+def _add_page(routes: APIRouter, answers: Answers, page: Page, explain: Explain | None) -> None:
+    options = (*FILTERS, *VIEW, *page.options)
     read = taken(options)
     # Filters that no panel takes are not offered.
     of_panels = {one.name for panel in page.panels for one in filters_of(questions()[panel.question])}
+    # A page about one thing finds it in any cluster; on the others sums of several clusters would mean nothing.
+    is_of_cluster = "cluster" in of_panels and not any(option.is_needed for option in page.options)
 
     def shell(request: Request) -> Response:
+        given, clusters = read(request)["given"], observed(answers, None)
+        is_default = is_of_cluster and given["cluster"] is None and len(clusters) > 1
+        if is_default:
+            given["cluster"] = max(clusters, key=lambda one: (one.observed_until, one.cluster_id)).cluster_id
+        status = 404 if page.must_exist and _is_unknown(answers, request, page, given) else 200
+        shown = sections(page, given, [one.cluster_id for one in clusters])
         return _rendered(
-            request, answers, "page.html", page=page, options=page.options, taken=of_panels, **read(request)
+            request,
+            answers,
+            "page.html",
+            page=page,
+            options=page.options,
+            taken=of_panels,
+            sections=shown,
+            is_of_cluster=is_of_cluster and len(clusters) > 1,
+            is_default=is_default,
+            given=given,
+            status=status,
         )
 
     routes.add_api_route(f"/{page.name}", shell, response_class=HTMLResponse, openapi_extra=described(options))
     for panel in page.panels:
-        _add_panel(routes, answers, page, panel)
+        _add_panel(routes, answers, page, panel, explain)
 
 
-def _add_panel(routes: APIRouter, answers: Answers, page: Page, panel: Panel) -> None:
+def _add_panel(routes: APIRouter, answers: Answers, page: Page, panel: Panel, explain: Explain | None) -> None:
     question = questions()[panel.question]
-    options = (*FILTERS, *page.options)
+    options = (*FILTERS, *VIEW, *page.options)
     chosen: dict[str, int | str] = {"limit": panel.limit, "sort": ""}
     read = taken(options, **chosen)
 
@@ -118,7 +157,7 @@ def _add_panel(routes: APIRouter, answers: Answers, page: Page, panel: Panel) ->
         values = read(request)
         given, sort = values["given"], values["sort"]
         taken_values, viewer = asked_of(question, {**given, **panel.given}), viewer_of(request)
-        asked = Asked(question, taken_values, viewer, values["limit"], 0, sort)
+        asked = Asked(question, answers.settled(taken_values), viewer, values["limit"], 0, sort)
 
         def rendered() -> str:
             answer = answers.ask(asked)
@@ -131,7 +170,10 @@ def _add_panel(routes: APIRouter, answers: Answers, page: Page, panel: Panel) ->
                 "sort": sort,
             }
             if panel.draw and answer.rows:
-                content["figure"] = panel.draw(answer.rows)
+                by = {name: given[name] for name in panel.drawn_by if given.get(name)}
+                content["figure"] = panel.draw(answer.rows, **by)
+            if panel.is_explained and answer.rows:
+                content["explained"] = explained(explain, str(answer.rows[0]["incident_id"]), viewer)
             name = f"panels/{panel.show}.html" if panel.show in KINDS else f"panels/{panel.show}"
             return (
                 environment()
@@ -139,7 +181,8 @@ def _add_panel(routes: APIRouter, answers: Answers, page: Page, panel: Panel) ->
                 .render(**content, api=PREFIX, viewer=viewer, may_act=may_act(request), allowed=ALLOWED)
             )
 
-        key = (answers.version(question), asked.key, tuple(given.items()))
+        build = answers.version(questions()["found"]) if panel.is_explained else ""
+        key = (answers.version(question), build, asked.key, tuple(given.items()))
         return answers.rendered.respond(request, key, viewer, "text/html; charset=utf-8", rendered)
 
     path = f"/panels/{page.name}/{panel.name}"
@@ -153,7 +196,7 @@ def _add_rows(routes: APIRouter, answers: Answers, question: Question) -> None:
 
     def rows(request: Request) -> Response:
         values = read(request)
-        answer = answers.ask(Asked(question, viewer=viewer_of(request), **values))
+        answer = answers.ask(asked_by(answers, question, request, values))
         return _rendered(
             request, answers, "rows.html", page=None, options=_without_filters(options), answer=answer, **values
         )
@@ -172,8 +215,18 @@ def _without_filters(options: tuple[Option, ...]) -> tuple[Option, ...]:
     return tuple(option for option in options if option not in FILTERS)
 
 
-def _rendered(request: Request, answers: Answers, template: str, **content: Any) -> Response:
-    clusters = observed(answers, content["given"].get("cluster"))
+def _is_unknown(answers: Answers, request: Request, page: Page, given: Mapping[str, Value]) -> bool:
+    """Whether what the page is about is not in the lake, or not for this viewer."""
+    panel = page.panels[0]
+    question = questions()[panel.question]
+    asked = Asked(question, answers.settled(asked_of(question, given)), viewer_of(request), panel.limit)
+    answer = answers.ask(asked)
+    return not answer.rows and not answer.missing
+
+
+def _rendered(request: Request, answers: Answers, template: str, status: int = 200, **content: Any) -> Response:
+    chosen = content["given"].get("cluster")
+    clusters = observed(answers, None if chosen == EVERY else chosen)
     text = (
         environment()
         .get_template(template)
@@ -186,12 +239,22 @@ def _rendered(request: Request, answers: Answers, template: str, **content: Any)
             choices=_choices(answers),
             generated=generated(clusters),
             clusters=clusters,
+            bar=bar_of(content["given"], answers.settled(content["given"])),
+            zone=_zone(answers, chosen),
             most_clusters=MOST_CLUSTERS,
             path=request.url.path,
             token=request.app.state.events.token,
         )
     )
-    return HTMLResponse(text)
+    return HTMLResponse(text, status)
+
+
+def _zone(answers: Answers, cluster: Value) -> str:
+    """The time zone of the cluster that is shown, or of the only one."""
+    with suppress(UsageError):  # a cluster of a name that no query can have
+        rows = answers.ask(Asked(_ZONES, {"cluster": None if cluster == EVERY else cluster}, NOBODY, 2)).rows
+        return str(rows[0]["time_zone"]) if len(rows) == 1 else "UTC"
+    return "UTC"
 
 
 def _choices(answers: Answers) -> dict[str, list[str]]:

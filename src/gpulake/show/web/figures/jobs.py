@@ -67,7 +67,7 @@ def attempts(rows: Sequence[Row]) -> Figure:
         "ticktext": [html.escape(f"{row['task_name']} {row['attempt']} · {_machine(row)[:20]}") for row, _ in drawn],
     }
     height = min(AROUND + LANE * max(len(drawn), 2), TALLEST)
-    return plots.figure(traces, {"type": "date"}, y, barmode="overlay", bargap=0.25, height=height)
+    return plots.figure(traces, plots.utc_axis(), y, barmode="overlay", bargap=0.25, height=height)
 
 
 def resources(rows: Sequence[Row]) -> Figure:

@@ -1,15 +1,18 @@
-"""The ledger drawn: an area that sums to capacity, how efficient jobs are, and utilisation by day."""
+"""The ledger drawn: shares of what was held or of capacity, how efficient jobs are, and utilisation by day."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from functools import partial
 
-from gpulake.core.ledger import bucket_name
+from gpulake.core.ledger import HELD, bucket_name
 from gpulake.core.words import count
 from gpulake.show import plots
 from gpulake.show.plots import Figure, Row
 
+HALF_DAY = timedelta(hours=12)
+days = plots.buckets  # by day
 users = partial(plots.holders, name="user_id")
 groups = partial(plots.holders, name="group_id")
 
@@ -18,35 +21,33 @@ def utilisation(rows: Sequence[Row]) -> Figure:
     return plots.utilisation(rows, rows)
 
 
-def area(rows: Sequence[Row]) -> Figure:
-    """One stacked area of all buckets, with the capacity as the line on top. A click leads to its day."""
+def area(rows: Sequence[Row], of: str = "held") -> Figure:
+    """Every bucket as a share of what was held, or of capacity, stacked. A click leads to its day.
+
+    A day that was observed in part is no fall of a share; it is shaded."""
     is_hourly = bool(rows) and rows[0].get("lasted") == "hour"
     x = [f"{row['began_at']:%Y-%m-%d %H:%M}" if is_hourly else str(row["day"]) for row in rows]
-    common: Figure = {"customdata": [str(row["day"]) for row in rows], "hovertemplate": "%{y:,.0f}"}
-    traces = [
-        plots.line(
-            bucket_name(bucket),
-            x,
-            plots.column(rows, bucket),
-            colour,
-            mode="lines" if len(rows) > 1 else "markers",
-            stackgroup="capacity",
-            fillcolor=colour,
-            marker={"color": colour},
-            **common,
-        )
-        for bucket, colour in plots.BUCKET_COLOURS.items()
-        if any(row.get(bucket) for row in rows)
-    ]
-    for trace in traces:
+    shown = [one for one in plots.BUCKET_COLOURS if (of == "capacity" or one in HELD) and any(row[one] for row in rows)]
+    wholes = [sum(row[one] for one in shown) for row in rows]
+    traces = []
+    for bucket in shown:
+        colour, name = plots.BUCKET_COLOURS[bucket], bucket_name(bucket)
+        shares = [row[bucket] / whole if whole else None for row, whole in zip(rows, wholes, strict=True)]
+        texts = [
+            "" if share is None else f"{name}: {share:.1%}, {row[bucket]:,.0f} GPU-hours"
+            for row, share in zip(rows, shares, strict=True)
+        ]
+        style: Figure = {"stackgroup": of, "fillcolor": colour, "marker": {"color": colour}, "hovertext": texts}
+        trace = plots.line(name, x, shares, colour, mode="lines" if len(rows) > 1 else "markers", **style)
         trace["line"] |= {"width": 0, "shape": "hv" if is_hourly else "linear"}
-    if any("capacity" in row for row in rows):
-        traces.append(plots.line("capacity", x, plots.column(rows, "capacity"), plots.GREY, **common))
-        traces[-1]["line"]["dash"] = "dot"
-    axis = {**plots.time_axis(x), "hoverformat": "%a %Y-%m-%d %H:%M" if is_hourly else "%a %Y-%m-%d"}
-    return plots.figure(
-        traces, axis, plots.from_zero(f"GPU-hours {'an hour' if is_hourly else 'a day'}"), hovermode="x unified"
-    )
+        traces.append({**trace, "customdata": [str(row["day"]) for row in rows]})
+    partial = [
+        plots.shade(at - HALF_DAY, at + HALF_DAY, plots.GREY, 0.25)
+        | {"layer": "above", "name": "part of this day only"}
+        for at in (row["began_at"] for row in rows if row["is_partial"])
+    ]
+    y = {**plots.shares(f"share of {of}"), "range": [0, 1]}
+    return plots.figure(traces, plots.time_axis(x), y, hovermode="x unified", shapes=partial)
 
 
 def spread(rows: Sequence[Row]) -> Figure:

@@ -28,7 +28,7 @@ def use(rows: Sequence[Row]) -> Figure:
     ]
     right = {**plots.shares(), "overlaying": "y", "side": "right", "showgrid": False}
     return plots.figure(
-        traces, {"type": "date"}, plots.from_zero("GPUs"), yaxis2=right, margin={"l": 60, "r": 50, "t": 10, "b": 40}
+        traces, plots.utc_axis(), plots.from_zero("GPUs"), yaxis2=right, margin={"l": 60, "r": 50, "t": 10, "b": 40}
     )
 
 
@@ -65,7 +65,7 @@ def timeline(rows: Sequence[Row]) -> Figure:
     deep = max(max(lanes, default=0) + 1, LEAST_LANES)
     lanes_axis = {"range": [deep - 0.5, -0.5], "showticklabels": False, "showgrid": False, "zeroline": False}
     height = min(AROUND + LANE * deep, TALLEST)
-    return plots.figure(traces, {"type": "date"}, lanes_axis, barmode="overlay", hovermode="closest", height=height)
+    return plots.figure(traces, plots.utc_axis(), lanes_axis, barmode="overlay", hovermode="closest", height=height)
 
 
 def packed(times: Sequence[tuple[datetime, datetime]]) -> list[int]:

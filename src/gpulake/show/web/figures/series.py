@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gpulake.show.plots import GRID, PALETTE, Figure, Row, column, figure, line, moment
+from gpulake.show.plots import GRID, PALETTE, Figure, Row, column, figure, line, moment, utc_axis
 
 # Value, what its axis says, how its ticks are written, and what it is divided by.
 Axis = tuple[str, str, str, float]
@@ -18,7 +18,7 @@ SENT: Axis = ("tx_bytes_per_second", "sent, MB/s", "", 1e6)
 
 
 def gpus(rows: Sequence[Row]) -> Figure:
-    return lines(rows, lambda row: f"{row['node']} / {_gpu(row)}", (BUSY, HEAT, POWER))
+    return lines(rows, lambda row: f"{row['node']} / {_gpu(row)}", (BUSY, MEMORY, HEAT, POWER))
 
 
 def machine_gpus(rows: Sequence[Row]) -> Figure:
@@ -64,7 +64,7 @@ def lines(rows: Sequence[Row], subject: Callable[[Row], str], axes: Sequence[Axi
                 yaxis=f"y{number}",
             )
             traces.append({**trace, "customdata": [row.get("node") for row in points]})
-    last = {"type": "date", "anchor": f"y{len(shown)}" if len(shown) > 1 else "y"}
+    last = utc_axis(anchor=f"y{len(shown)}" if len(shown) > 1 else "y")
     return figure(traces, last, layout.pop("yaxis", {}), hovermode="closest", **layout)
 
 

@@ -21,6 +21,7 @@ from gpulake.show.plots import (
     line,
     moment,
     shade,
+    utc_axis,
 )
 
 # Value, and what its axis says.
@@ -58,9 +59,7 @@ def steps(rows: Sequence[Row]) -> Figure:
     shapes = [shade_ for row in rows for shade_ in _lost(row)]
     upper = layout.pop("yaxis")
     bottom = f"y{len(shown)}" if len(shown) > 1 else "y"
-    return figure(
-        traces, {"type": "date", "anchor": bottom}, upper, shapes=shapes, height=120 + 180 * len(shown), **layout
-    )
+    return figure(traces, utc_axis(anchor=bottom), upper, shapes=shapes, height=120 + 180 * len(shown), **layout)
 
 
 def _lost(row: Row) -> list[Figure]:

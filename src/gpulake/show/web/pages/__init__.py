@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -15,7 +15,7 @@ from gpulake.show.web.questions.options import OPTIONS
 
 Row = dict[str, Any]
 Figure = dict[str, Any]
-Draw = Callable[[Sequence[Row]], Figure]
+Draw = Callable[..., Figure]  # of rows, and of the values that `drawn_by` names
 Show = Literal["tiles", "table", "figure", "list"]
 MOST_DRAWN = 20_000
 
@@ -37,13 +37,24 @@ class Panel:
     show: Show | str = "table"
     about: str = ""  # what the numbers are, with their units
     draw: Draw | None = None  # in the file: its name in figures/, such as queue.demand
+    drawn_by: tuple[str, ...] = ()  # parameters of the page that `draw` takes
     given: Mapping[str, str] = field(default_factory=dict)  # values that this panel fixes
     limit: int = 20  # of a figure MOST_DRAWN; may be more than a URL can ask for
     is_wide: bool = False
+    is_small: bool = False  # several of them share a row
     # Where a click on a point leads: {x}, {y}, {name} and {custom} are those of the point, {custom0} the first of a
     # list, {day} the day of x, other names are parameters of the page. The filters of the page are added.
     leads_to: str = ""
     empty: str = ""  # what to do when there are no rows; otherwise that of the page
+    is_explained: bool = (
+        False  # its template gets `explained`: the series behind an incident, and the jobs of that time
+    )
+    height: float = 0  # in rem, reserved until its content is there; 0: by what it shows
+
+    @property
+    def kind(self) -> str:
+        """A class of style sheets."""
+        return f"of-{self.show.removesuffix('.html')}"
 
 
 @dataclass(frozen=True)
@@ -54,6 +65,7 @@ class Page:
     lead: str = ""  # a sentence below the title
     empty: str = "Nothing here for these filters."  # of panels without rows
     options: tuple[Option, ...] = ()  # in its URL; passed to those of its questions that take them
+    must_exist: bool = False  # 404 if its first panel has no rows
     place: int = 100  # in the navigation, from the left
     parent: str = ""  # the page of the navigation that it belongs to; empty: it is in the navigation itself
 

@@ -35,10 +35,13 @@ FROM gold_ledger_hourly WHERE {days} AND {cluster} AND {gpu_type} GROUP BY dt
 -- about: In GPU-hours, by day; by hour where at most {{ most_hourly_days }} days are shown. Times are those of the
 --     cluster's time zone. Each GPU-hour of capacity is in one bucket: together they are the capacity of the time under
 --     observation. Failed, timed out and interrupted are upper bounds of what was lost.
+--     Partial: not all of the day was under observation.
 WITH chosen AS (
-    SELECT ledger.*, ledger.started_at AT TIME ZONE clusters.time_zone AS hour_at
+    SELECT ledger.*, ledger.started_at AT TIME ZONE clusters.time_zone AS hour_at,
+        coalesce(days.observed_seconds < epoch(days.ended_at) - epoch(days.started_at) - 1, false) AS is_partial
     FROM gold_ledger_hourly AS ledger
     INNER JOIN silver_clusters AS clusters USING (cluster_id)
+    LEFT JOIN silver_days AS days USING (cluster_id, dt)
     WHERE {days} AND {cluster} AND {gpu_type}
 ),
 grain AS (
@@ -47,7 +50,7 @@ grain AS (
 SELECT
     CASE WHEN is_hourly THEN hour_at ELSE dt::TIMESTAMP END AS began_at, dt AS day,
     CASE WHEN is_hourly THEN 'hour' ELSE 'day' END AS lasted, {{ sums(buckets + notes) }},
-    sum(capacity_gpu_hours) AS capacity
+    sum(capacity_gpu_hours) AS capacity, bool_or(is_partial AND NOT is_hourly) AS is_partial
 FROM chosen
 CROSS JOIN grain
 GROUP BY ALL

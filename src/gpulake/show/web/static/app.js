@@ -1,12 +1,15 @@
 // Fills the panels of a page, draws their figures, and refreshes them when the lake changes.
-"use strict";
+import {takeActions} from "./acts.js";
+import "./bar.js";
+import {Chart} from "./charts.js";
+import {zoned} from "./zones.js";
 
-const config = {responsive: true, displayModeBar: false};
 const seen = new Map();
 const tags = new Map();
-// A plot fills its panel, which grows with the one beside it.
+const charts = new WeakMap();
+// A chart fills its panel, which grows with the one beside it.
 const sizes = new ResizeObserver((changes) => {
-  for (const {target: place} of changes) if (place.isConnected && place.data) window.Plotly.Plots.resize(place);
+  for (const {target: place} of changes) if (place.isConnected) requestAnimationFrame(() => charts.get(place)?.resize());
 });
 
 // On a dark page dark colours are lighter, and pale ones darker.
@@ -16,61 +19,68 @@ const AT_NIGHT = {
 
 function themed(text) {
   const style = getComputedStyle(document.documentElement);
-  const [ink, soft, card, line] = ["--ink", "--soft", "--card", "--line"].map((name) => style.getPropertyValue(name).trim());
   const isDark = style.getPropertyValue("--is-dark").trim() === "1";
   const figure = JSON.parse(isDark ? text.replace(/#[0-9a-fA-F]{6}(?=")/g, (colour) => AT_NIGHT[colour] ?? colour) : text);
-  figure.layout.font = {...figure.layout.font, color: soft};
-  figure.layout.hoverlabel = {bgcolor: card, bordercolor: line, font: {color: ink}, align: "left", namelength: -1};
   for (const {marker} of figure.data) {
     // Hollow points show what is behind them.
+    const card = style.getPropertyValue("--card").trim();
     if (Array.isArray(marker?.color)) marker.color = marker.color.map((one) => (one === "white" ? card : one));
   }
   return figure;
 }
 
 function draw(section) {
-  const place = section.querySelector(".plot");
-  const source = section.querySelector("script.figure");
-  if (!place || !source) return;
-  if (!window.Plotly) {
-    window.addEventListener("load", () => draw(section), {once: true});
-    return;
+  for (const place of section.querySelectorAll(".plot")) {
+    const figure = themed(place.parentElement.querySelector("script.figure").textContent);
+    if (figure.layout.height) place.style.height = `${figure.layout.height}px`;
+    place.classList.toggle("leads", Boolean(place.dataset.leadsTo));
+    charts.set(place, new Chart(place, figure));
+    sizes.observe(place);
   }
-  const figure = themed(source.textContent);
-  if (figure.layout.height) {
-    place.style.height = `${figure.layout.height}px`;
-    delete figure.layout.height;
-  }
-  // Fewer names of days on narrow plots.
-  if (figure.layout.xaxis?.nticks && place.clientWidth < 480) figure.layout.xaxis.nticks = 3;
-  window.Plotly.newPlot(place, figure.data, figure.layout, config);
-  sizes.observe(place);
-  const leadsTo = place.dataset.leadsTo;
-  if (!leadsTo) return;
-  place.classList.add("leads");
-  place.on("plotly_click", (event) => {
-    location.href = target(leadsTo, event.points[0]);
-  });
 }
+
+document.addEventListener("point", ({target: place, detail}) => {
+  if (place.dataset.leadsTo) location.href = target(place.dataset.leadsTo, detail);
+});
+// A brush zooms the page to its days; the browser's back leads out again.
+document.addEventListener("brush", ({detail}) => {
+  const url = new URL(location.href);
+  url.searchParams.delete("range");
+  for (const name of ["from", "to"]) url.searchParams.set(name, detail[name]);
+  location.href = url;
+});
 
 // A panel with a focused input is not replaced until the input loses focus.
 function isInUse(section) {
   const active = document.activeElement;
+  if (section.querySelector("input.one:checked")) return true;
   if (!section.contains(active) || !active.matches("input, textarea, select")) return false;
   section.addEventListener("focusout", () => fill(section), {once: true});
   return true;
 }
 
+// What is new takes the place of what had the focus, which stays where it was.
+function replace(section, body, text) {
+  const focusable = () => [...section.querySelectorAll("a, button, [tabindex]")];
+  const at = focusable().indexOf(document.activeElement);
+  // The server escapes all data; scripts inserted this way do not run.
+  body.innerHTML = text;
+  zoned(body);
+  draw(section);
+  if (at >= 0) focusable()[at]?.focus({preventScroll: true});
+}
+
 // The link of a point, with the filters of this page. {custom} is its customdata, or its row of a heat map; {custom0} is
 // the first of a list, {day} the day of its x. Other names are parameters of this page's URL.
-function target(leadsTo, point) {
-  const custom = point.customdata ?? point.data.meta?.rows?.[point.pointNumber?.[0]];
+function target(leadsTo, {x, y, name: trace, custom}) {
   const here = new URLSearchParams(location.search);
-  const values = {...Object.fromEntries(here), x: point.x, y: point.y, name: point.data.name, custom, day: String(point.x).slice(0, 10)};
+  const values = {...Object.fromEntries(here), x, y, name: trace, custom, day: String(x).slice(0, 10)};
   if (Array.isArray(custom)) custom.forEach((value, at) => { values[`custom${at}`] = value; });
   const path = leadsTo.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(String(values[name] ?? "")));
   const url = new URL(path, location.origin);
-  for (const name of ["from", "to", "cluster", "gpu_type"]) {
+  const isDated = ["from", "to", "range"].some((name) => url.searchParams.has(name));
+  for (const name of ["from", "to", "range", "cluster", "gpu_type", "compare", "zone"]) {
+    if (isDated && ["from", "to", "range"].includes(name)) continue;
     if (here.get(name) && !url.searchParams.has(name)) url.searchParams.set(name, here.get(name));
   }
   return url.pathname + url.search;
@@ -85,10 +95,8 @@ async function fill(section) {
     if (response.status !== 304) {
       const text = await response.text();
       if (seen.get(section.id) !== text && !isInUse(section)) {
-        // The server escapes all data; scripts inserted this way do not run.
-        body.innerHTML = text;
+        replace(section, body, text);
         seen.set(section.id, text);
-        draw(section);
         const tag = response.ok && response.headers.get("ETag");
         if (tag) tags.set(section.id, tag);
         else tags.delete(section.id);
@@ -104,13 +112,10 @@ function fillAll() {
   return Promise.all([...document.querySelectorAll("section[data-source]")].map(fill));
 }
 
-function theme(name) {
-  if (name) document.documentElement.dataset.theme = name;
-}
-
 // Live updates: the server announces changes; panels without new rows answer 304 and stay as they are.
 const SOON_MS = 200;
 const POLL_MS = 15000;
+const LATE_MS = 2000; // then panels do not wait for those above them
 const live = {source: null, token: "", poll: 0, soon: 0};
 
 function say(words, isLost) {
@@ -170,53 +175,23 @@ document.addEventListener("visibilitychange", () => (document.hidden ? pause() :
 window.addEventListener("pagehide", pause);
 window.addEventListener("pageshow", (event) => event.persisted && listen());
 
-// Actions: a form is sent as JSON, which forms of other sites cannot; then every panel is refreshed.
-async function act(form) {
-  const body = {};
-  for (const field of form.querySelectorAll("input[name]")) {
-    if (field.type === "checkbox") body[field.name] = field.checked;
-    else if (field.value) body[field.name] = field.type === "datetime-local" ? new Date(field.value).toISOString() : field.value;
-  }
-  const button = form.querySelector("button");
-  button.disabled = true;
-  try {
-    const headers = {"Content-Type": "application/json", Accept: "application/json"};
-    const response = await fetch(form.dataset.action, {method: "POST", headers, body: JSON.stringify(body)});
-    if (!response.ok) {
-      const {error, hint} = await response.json();
-      form.querySelector("output").textContent = hint ? `${error}; ${hint}` : error;
-    } else {
-      document.activeElement?.blur();
-      await fillAll();
-    }
-  } catch {
-    form.querySelector("output").textContent = "The server does not respond.";
-  }
-  button.disabled = false;
-}
-
-document.addEventListener("submit", (event) => {
-  if (!event.target.matches("form.act")) return;
-  event.preventDefault();
-  act(event.target);
-});
-
 function drawAll() {
   document.querySelectorAll("section[data-source]").forEach(draw);
 }
 
-theme(localStorage.getItem("theme"));
-document.addEventListener("DOMContentLoaded", () => {
-  document.getElementById("theme")?.addEventListener("click", () => {
-    const isDark = getComputedStyle(document.documentElement).getPropertyValue("--is-dark").trim() === "1";
-    const next = isDark ? "light" : "dark";
-    localStorage.setItem("theme", next);
-    theme(next);
-    drawAll();
-  });
-  // The system's theme may change while the page is open.
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
-  live.token = document.body.dataset.token;
-  fillAll();
-  if (document.getElementById("live")) listen();
+document.getElementById("theme")?.addEventListener("click", () => {
+  const isDark = getComputedStyle(document.documentElement).getPropertyValue("--is-dark").trim() === "1";
+  const next = isDark ? "light" : "dark";
+  localStorage.setItem("theme", next);
+  document.documentElement.dataset.theme = next;
+  drawAll();
 });
+// The system's theme may change while the page is open.
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+takeActions(fillAll);
+zoned(document.body);
+live.token = document.body.dataset.token;
+setTimeout(() => document.querySelector(".panels")?.classList.add("late"), LATE_MS);
+window.live = {live, pause, listen}; // for tests, and for the console
+fillAll();
+if (document.getElementById("live")) listen();

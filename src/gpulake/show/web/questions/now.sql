@@ -1,0 +1,94 @@
+{# The last moment under observation: machines, what runs and what waits. #}
+{% set of_now %}i.status = 'running' AND i.ended_at IS NULL{% endset %}
+{% set machines %}
+WITH held AS (
+    SELECT i.machine_key, sum(i.gpus) AS gpus, count(DISTINCT i.job_key) AS jobs
+    FROM silver_instances AS i WHERE {{ of_now }} AND {cluster:i.cluster_id} GROUP BY i.machine_key
+),
+conditions AS (
+    SELECT s.machine_key, arg_max(s.condition, s.started_at) AS condition, arg_max(s.reason, s.started_at) AS reason
+    FROM silver_machine_states AS s JOIN silver_clusters AS c USING (cluster_id)
+    WHERE s.started_at <= c.observed_until AND s.ended_at >= c.observed_until GROUP BY s.machine_key
+),
+outages AS (
+    SELECT DISTINCT o.machine_key FROM silver_outages AS o JOIN silver_clusters AS c USING (cluster_id)
+    WHERE o.started_at <= c.observed_until AND o.ended_at >= c.observed_until
+)
+SELECT
+    m.machine_id, m.cluster_id, m.gpu_type, m.gpus, least(coalesce(held.gpus, 0), m.gpus) AS held_gpus,
+    coalesce(held.jobs, 0) AS running_jobs,
+    CASE
+        WHEN outages.machine_key IS NOT NULL THEN 'down'
+        WHEN conditions.condition NOT IN ('up', 'unknown', 'reserved') THEN conditions.condition
+        WHEN held.gpus >= m.gpus THEN 'full' WHEN held.gpus > 0 THEN 'partly held' ELSE 'free'
+    END AS state,
+    CASE WHEN state IN ('free', 'partly held') THEN m.gpus - held_gpus ELSE 0 END AS free_gpus, conditions.reason
+FROM silver_machines AS m
+LEFT JOIN held USING (machine_key) LEFT JOIN conditions USING (machine_key) LEFT JOIN outages USING (machine_key)
+WHERE m.gpus > 0 AND m.machine_id != '{{ pool }}' AND {cluster:m.cluster_id} AND {gpu_type:m.gpu_type}
+{% endset %}
+
+-- question: now_machines
+-- title: Machines at the last moment
+-- order: cluster_id, gpu_type, machine_id
+-- about: At the end of the time under observation. Full: all GPUs are held by running jobs. Free GPUs are those of
+--     machines that take jobs.
+{{ machines }}
+
+-- question: now_numbers
+-- title: The last moment in numbers
+-- order: place
+-- about: At the end of the time under observation of the cluster.
+WITH machines AS ({{ machines }}),
+sums AS (
+    SELECT count(*) AS machines, sum(gpus) AS gpus, sum(held_gpus) AS held, sum(free_gpus) AS free,
+        count(*) FILTER (state NOT IN ('full', 'partly held', 'free')) AS out FROM machines
+),
+jobs AS (
+    SELECT count(*) FILTER (status = 'running') AS running, count(*) FILTER (status = 'waiting') AS waiting
+    FROM silver_jobs WHERE {cluster} [[gpu_type AND false]]
+),
+time AS (
+    SELECT strftime(max(observed_until) AT TIME ZONE 'UTC', '%Y-%m-%d %H:%M') AS ended FROM silver_clusters WHERE {cluster}
+)
+SELECT 1 AS place, 'as of' AS label, NULL::DOUBLE AS value, '' AS unit, ended AS words, 'UTC, the last event' AS note,
+    '' AS level, '/rows/observed' AS link FROM time WHERE ended IS NOT NULL
+UNION ALL SELECT 2, 'free GPUs', free, 'count', '', format('of {:,.0f}', gpus::DOUBLE), '', '' FROM sums WHERE machines > 0
+UNION ALL SELECT 3, 'held GPUs', held, 'count', '', 'by running jobs', '', '' FROM sums WHERE machines > 0
+UNION ALL SELECT 4, 'machines out', out, 'count', '', format('of {:,d}: down, drained or draining', machines),
+    CASE WHEN out > 0 THEN 'bad' ELSE 'good' END, '/machines' FROM sums WHERE machines > 0
+UNION ALL SELECT 5, 'running jobs', running, 'count', '', '', '', '/jobs?status=running' FROM jobs WHERE running > 0
+UNION ALL SELECT 6, 'pending jobs', waiting, 'count', '', '', '', '/jobs?status=waiting' FROM jobs WHERE waiting > 0
+
+-- question: now_running
+-- title: Running jobs
+-- order: gpus DESC NULLS LAST, cluster_id, job_id
+-- about: At the end of the time under observation.
+WITH running AS (
+    SELECT i.job_key, sum(i.gpus) AS gpus, count(DISTINCT i.machine_key) AS machines, min(i.started_at) AS started_at
+    FROM silver_instances AS i WHERE {{ of_now }} AND {cluster:i.cluster_id} AND {gpu_type:i.gpu_type} GROUP BY i.job_key
+)
+SELECT j.job_id, j.cluster_id, j.user_id, j.account_id, running.gpus,
+    epoch(c.observed_until - running.started_at) AS ran_seconds, running.machines, running.started_at
+FROM running
+JOIN silver_jobs AS j USING (job_key)
+JOIN silver_clusters AS c ON c.cluster_id = j.cluster_id
+
+-- question: now_pending
+-- title: Pending jobs
+-- order: waited_seconds DESC NULLS LAST, cluster_id, job_id
+-- about: Still in the queue at the end of the time under observation. The reason is the scheduler's, if it gave one.
+WITH reasons AS (
+    SELECT job_key, arg_max(reason, submitted_at) AS reason FROM silver_waits WHERE is_waiting GROUP BY job_key
+),
+requested AS (
+    SELECT job_key, sum(requested_gpus * planned_instances) AS gpus, min(gpu_type) AS gpu_type
+    FROM silver_tasks GROUP BY job_key
+)
+SELECT j.job_id, j.cluster_id, j.user_id, j.account_id, requested.gpus, epoch(c.observed_until - j.submitted_at) AS waited_seconds,
+    reasons.reason, requested.gpu_type, j.submitted_at
+FROM silver_jobs AS j
+JOIN silver_clusters AS c USING (cluster_id)
+LEFT JOIN reasons USING (job_key)
+LEFT JOIN requested USING (job_key)
+WHERE j.status = 'waiting' AND {cluster:j.cluster_id} AND {gpu_type:requested.gpu_type}
