@@ -19,7 +19,9 @@ from bench.refresh import refresh
 from bench.serving import dashboard
 from bench.smoke import Part
 from bench.startup import startup
+from bench.streaming import streaming
 from bench.telemetry import full_telemetry, small_telemetry
+from bench.whatif import whatif
 from bench.whole import day, landing_alone, marts
 
 OUT = Path(__file__).parent.resolve() / "out"
@@ -35,10 +37,12 @@ PARTS: dict[str, tuple[str, Part]] = {
     "detection": ("Detection", detection),
     "dashboard": ("Dashboard", dashboard),
     "pull": ("Pulling from Prometheus", pulling),
+    "stream": ("Landing a stream from Kafka", streaming),
+    "whatif": ("Simulating a cluster's past", whatif),
     "telemetry-week": ("Telemetry of a week", small_telemetry),
     "telemetry": ("Telemetry of 2,048 GPUs", full_telemetry),
 }
-BY_NAME_ONLY = ("telemetry",)  # more than ten minutes
+BY_NAME_ONLY = ("telemetry", "stream")  # more than ten minutes
 SMOKE_PARTS = ("refresh", "marts", "day", "startup", "landing", "log", "dashboard", "telemetry-week")
 TITLES = [smoke.TITLE, *(title for title, _ in PARTS.values())]
 

@@ -470,6 +470,20 @@ TRAINING = [
     ),
 ]
 
+# A line of a job, the same job as it is told elsewhere, a part of it, and one that never began.
+SWF = [
+    table(
+        "tiger.swf",
+        "1 0 900 3600 8 -1 -1 8 -1 -1 1 1 1 1 -1 -1 -1 -1",
+        "1 0 900 1800 8 -1 -1 8 -1 -1 1 1 1 1 -1 -1 -1 -1",
+        "1 0 900 1800 8 -1 -1 8 -1 -1 2 1 1 1 -1 -1 -1 -1",
+        "2 900 0 1800 2 -1 -1 2 -1 1024 0 2 1 -1 -1 -1 -1 -1",
+        "2 900 0 1800 4 -1 -1 4 -1 1024 0 2 1 -1 -1 -1 -1 -1",
+        "3 1800 -1 -1 -1 -1 -1 16 -1 -1 5 1 1 -1 -1 -1 -1 -1",
+        header=f"; UnixStartTime: {AT:.0f}\n; Processors: GPUs",
+    ),
+]
+
 SOURCES: dict[str, Sequence[Document]] = {
     "pai": PAI,
     "acme": ACME,
@@ -478,6 +492,7 @@ SOURCES: dict[str, Sequence[Document]] = {
     "philly": PHILLY,
     "slurm": SLURM,
     "opendc": OPENDC,
+    "swf": SWF,
     "cctf": COLLECTED,
     "prometheus": PROMETHEUS,
     "nvidia_smi": NVIDIA_SMI,

@@ -113,7 +113,7 @@ def test_a_build_makes_incidents_of_its_findings_once(built_lake: Config) -> Non
 def test_a_build_is_not_lost_because_somebody_updates_incidents(
     built_lake: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpulake.lake.locks.MOST_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr("gpulake.core.locks.MOST_WAIT_SECONDS", 0.0)
     flow = Flow(built_lake)
     with flow.lake.alone("incidents"):
         assert flow.build().is_new is False

@@ -60,8 +60,8 @@ def refused(*arguments: str) -> GpulakeError:
 def test_it_says_where_it_is_and_stops_without_a_word(shared_lake: Config, number: signal.Signals) -> None:
     with serving(shared_lake.lake) as (url, process):
         assert url.startswith("http://127.0.0.1:")
-        status, page = fetched(f"{url}/overview")
-        assert (status, "<h1>Overview</h1>" in page) == (200, True)
+        status, page = fetched(f"{url}/explore")
+        assert (status, "<h1>Explore</h1>" in page) == (200, True)
         process.send_signal(number)
         _, reported = process.communicate(timeout=60)
         assert (process.returncode, reported) == (0, "stop it with Ctrl-C\n")

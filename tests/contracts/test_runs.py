@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import confluent_kafka
 import pytest
 from click.testing import CliRunner
 
@@ -22,17 +23,19 @@ from replay.test_imported import V2_FRAGMENTS, V3_TASKS, write
 
 # The verbs that only read a lake, and those that need none; a collected run is no lake.
 READING = {
+    *{("advise", "cluster"), ("advise", "job"), ("advise", "policies"), ("advise", "runtimes")},
     *{("config", "check"), ("config", "show")},
     *{("alerts", "list"), ("completion",), ("detect", "explain"), ("detect", "list"), ("detect", "training")},
     *{("detect", "watches"), ("doctor",), ("export", "grafana"), ("fetch",), ("incidents", "list")},
     *{("incidents", "show"), ("incidents", "windows", "list"), ("rules", "check"), ("rules", "export")},
     *{("rules", "list"), ("rules", "show"), ("rules", "test"), ("serve",), ("sql",), ("synth", "site"), ("tables",)},
-    *{("run", "status"), ("run", "unit"), ("tests",)},
+    *{("restore",), ("run", "status"), ("run", "unit"), ("tests",), ("whatif", "policies")},
 }
 # Under other names: the steps of refresh, and the card and the study of a lake.
 SAME_AS_OTHERS = {
     *{("demo",), ("prefect", "run"), ("prefect", "serve"), ("report", "efficiency"), ("report", "job")},
-    ("report", "pai"),
+    *{("report", "pai"), ("ingest", "http"), ("replay",)},  # what it leaves is what ingest kafka leaves
+    ("whatif", "backtest"),  # needs weeks of a cluster: tests/cli/test_whatif_cli.py
 }
 SETTINGS = """
 [alerts]
@@ -51,6 +54,17 @@ PROMETHEUS = (
 )
 
 
+RULES = """
+[[rule]]
+name = "ours_seat"
+role = "cause"
+reason = "DiskFull"
+pattern = 'scratch seat of \\S+ expired'
+cause = "the seat on scratch expired"
+remedy = "Renew the seat."
+source = "our own handbook"
+matches = ["scratch seat of ada expired"]
+"""
 NODES = (
     '{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}]}'
 )
@@ -60,6 +74,7 @@ class Scene:
     """A lake and what the commands are about, by the names that their arguments use."""
 
     prometheus = ""
+    kafka = ""
 
     def __init__(self, folder: Path) -> None:
         self.lake = Lake(Config(lake=folder / "lake", threads=1)).create()
@@ -78,6 +93,7 @@ class Scene:
         (folder / "slurm" / "nodes.txt").write_text("NodeName=g1 Arch=x86_64 Gres=gpu:a100:4 State=IDLE\n")
         (folder / "kube").mkdir()
         (folder / "kube" / "nodes.json").write_text(NODES)
+        (folder / "rules.toml").write_text(RULES)
         write(folder / "workload", V3_TASKS, V2_FRAGMENTS)
         record(self.lake, "3f2a11", reason="RuntimeError", evidence=(QUOTA,))
         dead_jobs.died_just_now(self.lake)
@@ -104,11 +120,24 @@ WRITING: list[tuple[tuple[str, ...], tuple[str, ...], Callable[[Scene], list[Any
     (("pull", "prometheus"), ("land", "pull"), lambda scene: ["--url", scene.prometheus, "--since", "1m"]),
     (("pull", "slurm"), ("land", "pull"), lambda scene: ["--from", scene.folder / "slurm", "--cluster", "tiger"]),
     (("pull", "state_metrics"), ("pull",), lambda scene: ["--url", scene.prometheus, "--since", "1m"]),
+    (("ingest", "kafka"), ("ingest",), lambda scene: ["--servers", scene.kafka, "--topic", "gpus=json", "--once"]),
     (("pull", "kubernetes"), ("land", "pull"), lambda scene: ["--from", scene.folder / "kube", "--cluster", "k"]),
     (("config", "set"), ("settings",), lambda _: ["currency", "EUR"]),
     (("repair",), ("repair",), lambda _: []),
     (("import", "opendc"), ("import",), lambda scene: [scene.folder / "workload"]),
+    (("config", "set"), ("settings",), lambda _: ["retention.raw_days", "14"]),
+    (("retention",), (*BUILT[:4], "publish", "retention"), lambda _: []),
     (("export", "opendc"), ("export",), lambda scene: ["--cluster", "workload", "--out", scene.folder / "out"]),
+    (("forget",), (*BUILT[:4], "forget"), lambda _: ["--user", "nobody-here"]),
+    (("migrate",), ("migrate",), lambda _: []),
+    (("backup",), ("backup",), lambda scene: [scene.folder / "backup"]),
+    (("build",), BUILT, lambda _: ["--force"]),
+    (("export", "alibaba"), ("export",), lambda scene: ["--cluster", "workload", "--out", scene.folder / "jobs.csv"]),
+    (
+        ("export", "swf"),
+        ("export",),
+        lambda scene: ["--cluster", "workload", "--processors", "cores", "--out", scene.folder / "jobs.swf"],
+    ),
     (("report", "overview"), ("report",), lambda _: []),
     (("report", "nudges"), ("nudge",), lambda _: ["--execute"]),
     (("diagnose",), ("diagnose",), lambda scene: [scene.folder / "job.log"]),
@@ -137,6 +166,7 @@ WRITING: list[tuple[tuple[str, ...], tuple[str, ...], Callable[[Scene], list[Any
     ),
     (("rules", "review"), ("rules",), lambda scene: ["--approve", scene.newest("rule_events", "rule_id")]),
     (("rules", "retire"), ("rules",), lambda scene: [scene.newest("rule_events", "rule_id")]),
+    (("rules", "import"), ("rules",), lambda scene: [scene.folder / "rules.toml"]),
     (("alerts", "test"), ("alerts",), lambda _: ["ops"]),
     (("alerts", "retry"), ("alerts",), lambda _: ["a-1"]),
     (("alerts", "send"), ("alerts",), lambda _: []),
@@ -151,6 +181,12 @@ def test_each_command_that_writes_leaves_its_rows(tmp_path: Path, monkeypatch: p
     with listening_receiver() as sink, listening_receiver() as prometheus:
         prometheus.answer = (200, {}, PROMETHEUS)
         scene.prometheus = prometheus.url
+        # The mock broker of its library; it lives as long as this producer.
+        producer = confluent_kafka.Producer({"test.mock.num.brokers": 1, "log_level": 0})
+        producer.produce("gpus", b'{"Hostname": "g1", "DCGM_FI_DEV_GPU_UTIL": 0}')
+        assert producer.flush(10) == 0
+        (broker,) = producer.list_topics(timeout=10).brokers.values()
+        scene.kafka = f"{broker.host}:{broker.port}"
         # Alerts wait until they are sent by their own command.
         monkeypatch.setenv("GPULAKE_OPS_URL", sink.url)
         Path("gpulake.toml").write_text(SETTINGS)

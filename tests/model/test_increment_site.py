@@ -30,3 +30,25 @@ def test_samples_that_come_after_their_jobs_give_the_tables_of_one_build(tmp_pat
     whole.land([raw / "slurm", *samples])
     whole.build()
     assert_alike(extended.lake, whole.lake, digits=12)
+
+
+@pytest.mark.slow
+def test_a_node_that_was_silent_for_days_touches_no_jobs_of_others(tmp_path: Path) -> None:
+    raw, days = tmp_path / "raw", 10
+    write_site(raw, Site(datetime(2026, 3, 8, tzinfo=UTC), nodes=4, gpus=2, days=days, interval_seconds=3600))
+    for page in (raw / "prometheus").glob("*.prom"):
+        if not any(day in page.name for day in ("02-26", "03-07")):
+            lines = page.read_text(encoding="utf-8").splitlines(keepends=True)
+            page.write_text("".join(line for line in lines if "gpu-001" not in line), encoding="utf-8")
+    samples = sorted((raw / "prometheus").glob("*.prom"))
+    last = [path for path in samples if "03-07" in path.name]
+    flow = Flow(Config(lake=tmp_path / "lake", threads=1))
+    flow.land([raw / "slurm", *(path for path in samples if path not in last)])
+    flow.build()
+    flow.land(last)
+    touched = flow.build().touched
+    with flow.lake.reading() as reader:
+        jobs = reader.query("SELECT count(*) AS jobs FROM silver_jobs")["jobs"][0].as_py()
+    assert touched is not None
+    assert 0 < touched.touched_jobs < jobs / 2
+    assert 0 < touched.touched_days < days

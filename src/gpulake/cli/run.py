@@ -24,6 +24,7 @@ COLUMNS = (
     "last success (UTC)",
     "covered until (UTC)",
     "rows landed",
+    "lag",
     "failures",
     "next (UTC)",
     "error",
@@ -32,12 +33,13 @@ COLUMNS = (
 
 @click.group(cls=Group, invoke_without_command=True)
 @lake_option
+@click.option("--standby", "is_standby", is_flag=True, help="Wait for another one on this lake to end, then take over.")
 @click.pass_context
-def command(context: click.Context, lake: Path | None) -> None:
+def command(context: click.Context, lake: Path | None, is_standby: bool) -> None:
     """Pull, land, build, alert and serve by itself, until it is stopped.
 
-    What it follows is in [run] of gpulake.toml: live sources, folders in which files appear. What lands is built, at
-    most once a minute; incidents go to the sinks of [alerts]; the dashboard is on 127.0.0.1:8080. Each part is a
+    What it follows is in [run] of gpulake.toml: live sources, streams, folders with files. What lands is built, at most
+    once a minute; incidents go to the sinks of [alerts]; the dashboard is on 127.0.0.1:8080. Each part is a
     process: one that fails is tried again, and the others go on. docs/run.md has an example.
 
     \b
@@ -46,10 +48,10 @@ def command(context: click.Context, lake: Path | None) -> None:
               gpulake run unit > /etc/systemd/system/gpulake.service
     """
     if context.invoked_subcommand is None:
-        _run(settings(lake=lake))
+        _run(settings(lake=lake), is_standby)
 
 
-def _run(config: Config) -> None:
+def _run(config: Config, is_standby: bool) -> None:
     import asyncio
 
     from gpulake.service.service import Service
@@ -66,7 +68,7 @@ def _run(config: Config) -> None:
     say("gpulake run", f"on {config.lake}; stop it with Ctrl-C, see it with: gpulake run status")
 
     async def serve() -> None:
-        await Service(config, _common(config), SystemClock(), say).run(os.getpid())
+        await Service(config, _common(config), SystemClock(), say).run(os.getpid(), is_standby)
 
     try:
         asyncio.run(serve())
@@ -87,18 +89,19 @@ def _check(config: Config) -> None:
 
     if not config.run.sources and not config.run.folders:
         raise ConfigError("there is no source to follow in [run]", EXAMPLE)
-    pulls = Verbs("pull", package="gpulake.cli.pull")
     for name, source in config.run.sources.items():
-        if not source.pull:
+        kind, given = ("ingest", list(source.ingest)) if source.ingest else ("pull", list(source.pull))
+        if not given:
             raise ConfigError(f"pull of [run.sources.{name}] is empty", EXAMPLE)
+        verbs = Verbs(kind, package=f"gpulake.cli.{kind}")
         try:
-            with pulls.make_context("gpulake pull", list(source.pull)) as context:
-                verb, found, rest = pulls.resolve_command(context, list(source.pull))
+            with verbs.make_context(f"gpulake {kind}", given) as context:
+                verb, found, rest = verbs.resolve_command(context, given)
                 if found is not None:
                     found.make_context(verb, rest, parent=context).close()
         except (click.ClickException, click.exceptions.Exit) as error:
             words = error.format_message() if isinstance(error, click.ClickException) else "they ask for help"
-            raise ConfigError(f"pull of [run.sources.{name}]: {words}", EXAMPLE) from error
+            raise ConfigError(f"{kind} of [run.sources.{name}]: {words}", EXAMPLE) from error
 
 
 @command.command()
@@ -129,7 +132,7 @@ def status(lake: Path | None, as_json: bool) -> None:
 def _line(part: Mapping[str, Any]) -> tuple[Any, ...]:
     times = (str(part[key] or "")[:19].replace("T", " ") for key in ("succeeded_at", "covered_until", "next_at"))
     succeeded, covered, following = times
-    counts = (part["rows_landed"], part["failures"])
+    counts = (part["rows_landed"], "" if part.get("lag") is None else part["lag"], part["failures"])
     return (part["name"], part["state"], succeeded, covered, *counts, following, label(part["error"], 200))
 
 

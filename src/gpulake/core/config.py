@@ -24,6 +24,7 @@ from gpulake.core.lake_settings import dotted, leaves, read_own, read_toml, sett
 from gpulake.core.nudge_settings import Nudges
 from gpulake.core.packaged import packaged_toml
 from gpulake.core.recovery_settings import Recoveries
+from gpulake.core.retention_settings import Retention
 from gpulake.core.run_settings import RunSettings
 from gpulake.core.serve_settings import PROXY_VARIABLE, TOKENS_VARIABLE, Serve
 
@@ -118,6 +119,7 @@ class Config:
     alerts: Alerts = field(default_factory=Alerts)
     serve: Serve = field(default_factory=Serve)
     run: RunSettings = field(default_factory=RunSettings)
+    retention: Retention = field(default_factory=Retention)
     # Settings of a lake that a file outside of it has, and the lake has not yet.
     unclaimed: Mapping[str, Any] = field(
         default_factory=dict, compare=False, repr=False, metadata={"is_internal": True}

@@ -18,7 +18,7 @@ from gpulake.core.errors import ConfigError, choice_hint
 
 OWNED = (
     *("reference_time_zone", "poor_coverage_ratio", "idle_gpu_ratio", "missed_busy_hours", "telemetry_cluster"),
-    *("hot_gpu_celsius", "currency", "clusters", "gpu_types", "incidents", "nudges"),
+    *("hot_gpu_celsius", "currency", "clusters", "gpu_types", "incidents", "nudges", "retention"),
 )
 # Of owned tables: a program that it names is run by whoever acts.
 NOT_OWNED = ("nudges.cancel_command",)

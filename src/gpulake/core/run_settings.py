@@ -13,13 +13,15 @@ _ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[\w.-]+):(?P<port>\d{1,5})",
 
 @dataclass(frozen=True)
 class RunSource:
-    """A live source that is pulled again and again: `[run.sources.<name>]` in gpulake.toml."""
+    """A live source, pulled again and again or a stream: `[run.sources.<name>]` in gpulake.toml."""
 
     pull: tuple[str, ...] = ()  # the words after gpulake pull, such as ["slurm", "--cluster", "tiger"]
+    ingest: tuple[str, ...] = ()  # instead: the words after gpulake ingest, such as ["kafka", "--servers", "k:9092"]
     every_seconds: float = 60.0  # from the end of a pull to the next
 
     def __post_init__(self) -> None:
         _check_seconds("every_seconds", self.every_seconds)
+        require(not (self.pull and self.ingest), "a source has pull and ingest", "name the one that it is")
 
 
 @dataclass(frozen=True)

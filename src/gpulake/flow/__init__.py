@@ -339,7 +339,7 @@ class Flow:
 
     def write_study(self, path: Path) -> Study:
         """The published study of the PAI trace, from this lake."""
-        from gpulake.detect.durations import score_durations
+        from gpulake.replay.predictions import score_durations
         from gpulake.show.pai.study import opened, study, write_study
 
         self.lake.open()

@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass
+from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -84,6 +86,8 @@ def build_order(
     """What to build: the selected tables and what they need of what landed, or everything."""
     from gpulake.model.plan import shipped_plan
 
+    if is_dbt and lake.archive.fingerprint:
+        raise UsageError("dbt cannot build a lake with rolled-up samples", "build it without --dbt")
     if select and is_dbt:
         raise UsageError("--select and --dbt were both given", "dbt builds the whole project; leave one of them out")
     # Findings refer to the scores, so selecting findings selects both.
@@ -111,6 +115,11 @@ class Building:
     clock: Clock
     report: Report
     step: Callable[[str], AbstractContextManager[dict[str, object]]]
+
+    @cached_property
+    def _landings(self) -> list[Landing]:
+        """What is built. Streams land meanwhile: their rows are for the next build."""
+        return self.lake.live_landings()
 
     def build(self, order: BuildOrder) -> BuildResult:
         """A build that is up to date is skipped."""
@@ -140,9 +149,10 @@ class Building:
         build_id = f"{at:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}"
         without = files_without(self.lake, order.left_out)
         self.lake.bronze.split(without, self.clock)
+        only = self._data_files(order)
         if order.is_dbt:
-            self._build_with_dbt(build_id, without)
-        with self.lake.stage(build_id, extension.base if extension else None, without) as staging:
+            self._build_with_dbt(build_id, without, only)
+        with self.lake.stage(build_id, extension.base if extension else None, without, only) as staging:
             increment = room.Increment(staging, order.plan, extension.base, extension.new_files) if extension else None
             touched = None
             with self.step("build") as detail:
@@ -170,14 +180,29 @@ class Building:
                 staging.record_tables(at)
                 if order.is_partial:
                     staging.carry_over()
-                info = self._info(order, fingerprint, touched)
-                staging.write("build_info", [{"build_id": build_id, "built_at": at, **info}])
-                inputs = self._inputs(order).items()
-                staging.write(
-                    "build_inputs", [{"table": one, "file": file, "rows": rows} for (one, file), rows in inputs]
-                )
+                self._write_info(staging, order, touched, fingerprint, at)
                 staging.publish(increment.changes() if increment else None)
         return BuildResult(build_id, True, tuple(tests), findings, flagged, touched, order.sources_left_out)
+
+    def renew(self, order: BuildOrder, change: Callable[[Staging], None]) -> str:
+        """Publishes the current build again, with the tables that `change` makes in the place of its own. The id."""
+        at = self.clock.now()
+        build_id = f"{at:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}"
+        with self.lake.stage(build_id) as staging, self.step("publish"):
+            change(staging)
+            staging.record_tables(at)
+            self._write_info(staging, order, None, self._fingerprint(order), at)
+            staging.carry_over()
+            staging.publish()
+        return build_id
+
+    def _write_info(
+        self, staging: Staging, order: BuildOrder, touched: Touched | None, fingerprint: str, at: datetime
+    ) -> None:
+        info = self._info(order, fingerprint, touched)
+        staging.write("build_info", [{"build_id": staging.build_id, "built_at": at, **info}])
+        inputs = self._inputs(order).items()
+        staging.write("build_inputs", [{"table": one, "file": file, "rows": rows} for (one, file), rows in inputs])
 
     def _score(self, staging: Staging, order: BuildOrder) -> tuple[int, tuple[Finding, ...] | None]:
         """The number of flagged days, and the findings; None where they are not part of the order."""
@@ -247,21 +272,28 @@ class Building:
         names = (file for one, file in files if one == table)
         return {self.lake.bronze.folder / table / (places[file].file if file in places else file) for file in names}
 
+    def _data_files(self, order: BuildOrder) -> set[tuple[str, str]]:
+        """By table and name: those that have the rows of its inputs."""
+        inputs = self._inputs(order)
+        return {(table, file.name) for table in {one for one, _ in inputs} for file in self._stored(table, inputs)}
+
     def _inputs(self, order: BuildOrder) -> dict[tuple[str, str], int]:
         """The rows of each file, by its table and its name."""
         without = files_without(self.lake, order.left_out)
-        every = {(landing.table, landing.file): landing.rows_landed for landing in self.lake.live_landings()}
+        every = {(landing.table, landing.file): landing.rows_landed for landing in self._landings}
         return {key: rows for key, rows in sorted(every.items()) if key not in without}
 
-    def _build_with_dbt(self, build_id: str, without: Collection[tuple[str, str]]) -> None:
+    def _build_with_dbt(
+        self, build_id: str, without: Collection[tuple[str, str]], only: Collection[tuple[str, str]]
+    ) -> None:
         from gpulake.model.dbt import build_with_dbt
 
         with self.step("build") as detail:
             detail["engine"] = "dbt"
-            build_with_dbt(self.lake, self.lake.staged_path(build_id), without)
+            build_with_dbt(self.lake, self.lake.staged_path(build_id), without, only)
 
     def _fingerprint(self, order: BuildOrder) -> str:
-        landed = sorted(f"{landing.table} {landing.sha256}" for landing in self.lake.live_landings())
+        landed = sorted(f"{landing.table} {landing.sha256}" for landing in self._landings)
         without = sorted(f"without {landing.landing_id}" for landing in order.left_out)
         return _hashed([self._recipe(order), *landed, *without])
 
@@ -270,7 +302,9 @@ class Building:
 
         model = hashlib.sha256(order.model.read_bytes()).hexdigest() if order.model and order.model.is_file() else None
         settings = json.dumps(settings_rows(self.config))
-        return _hashed([order.plan.fingerprint, *order.written, settings, str(model), __version__])
+        archive = self.lake.archive.fingerprint
+        parts = [order.plan.fingerprint, *order.written, settings, str(model), __version__]
+        return _hashed([*parts, archive] if archive else parts)
 
     def _current(self, fingerprint: str) -> BuildResult | None:
         """The current build, if it has this fingerprint and can be read; damaged gold files are exported again."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpulake.core.clock import Clock, SystemClock
 from gpulake.core.errors import UsageError
+from gpulake.detect.listing import explain
 from gpulake.flow.incidents import change
 from gpulake.lake import Lake
 
@@ -27,7 +28,8 @@ def application(lake: Lake, guard: Guard | None = None, clock: Clock | None = No
     place = lake.open()
     # A lake that is mounted read-only, or that belongs to another user, is only shown.
     can_write = os.access(place.root, os.W_OK)
-    return create_app(place, guard, actions(place, clock or SystemClock()) if can_write else None)
+    acts = actions(place, clock or SystemClock()) if can_write else None
+    return create_app(place, guard, acts, lambda incident_id: explain(place, incident_id))
 
 
 def actions(lake: Lake, clock: Clock) -> Actions:

@@ -10,6 +10,7 @@ from typing import Any
 from gpulake.core.types import BadRow
 from gpulake.formats import slurm as words
 from gpulake.formats.json_items import items
+from gpulake.formats.sacct import NO_NODES
 from gpulake.formats.scontrol import is_records, records
 from gpulake.formats.slurm_nodes import NOTHING, listed, number, time_text, whole
 
@@ -270,3 +271,36 @@ def _resources(value: Any, memory_unit: str = "M") -> str:
         if count is not None and kind:
             pairs.append(f"{kind}{f'/{name}' if name else ''}={count:.0f}{memory_unit if kind == 'mem' else ''}")
     return ",".join(pairs)
+
+
+def worked_out(row: dict[str, str]) -> dict[str, str]:
+    """What SQL should not have to."""
+    shown = words.job_id(row.get("JobID") or row.get("JobIDRaw", ""))
+    raw = words.job_id(row["JobIDRaw"]).job_id if row.get("JobIDRaw") else ""
+    base_state, cancelled_by = words.state(row.get("State", ""))
+    gpus, gpu_type = words.gpus(row.get("AllocTRES", ""))
+    wanted = row.get("ReqTRES", "")
+    requested_gpus, requested_type = words.gpus(wanted)
+    nodes = row.get("NodeList", "")
+    node_count = row.get("NNodes") or row.get("AllocNodes", "")
+    cpus = row.get("NCPUS") or row.get("AllocCPUS") or row.get("ReqCPUS", "")
+    elapsed = words.elapsed_seconds(row.get("ElapsedRaw", ""), row.get("Elapsed", ""))
+    return {
+        "job_id": shown.job_id,
+        "raw_job_id": raw or (shown.job_id if shown.is_plain else ""),
+        "array_job_id": shown.array_job_id,
+        "array_task_id": shown.array_task_id,
+        "het_job_id": shown.het_job_id,
+        "het_offset": shown.het_offset,
+        "step": shown.step,
+        "base_state": base_state,
+        "cancelled_by": cancelled_by,
+        "gpus": gpus,
+        "requested_gpus": requested_gpus,
+        "gpu_type": gpu_type or requested_type,
+        "memory_bytes": words.memory_bytes(row.get("ReqMem", ""), wanted, node_count, cpus),
+        "nodes": "" if nodes in NO_NODES else ",".join(words.hosts(nodes)),
+        "gpu_util_ratio": words.gpu_ratio(row.get("TRESUsageInAve", "")),
+        "js1": words.summary(row.get("AdminComment", "")),
+        **({} if row.get("ElapsedRaw") or elapsed is None else {"ElapsedRaw": f"{elapsed:.0f}"}),
+    }

@@ -49,7 +49,7 @@ class Repairing:
             damages += (left := [one for one in inspect(self.lake) if one.layer == "bronze" and one.path not in known])
             repairs += [self._done(one, is_dry_run, may_drop) for one in left]
             renewed, apart = {}, [one for one in left if repair.is_compacted(self.lake, one)]
-        needs_build = any(damage.layer in ("bronze", "build", "gold") for damage in damages)
+        needs_build = any(damage.layer in ("archive", "bronze", "build", "gold") for damage in damages)
         return repairs, needs_build and any(one.status != "needs --drop" for one in repairs)
 
     def _done(self, damage: Damage, is_dry_run: bool, may_drop: bool) -> Repair:
@@ -69,6 +69,9 @@ class Repairing:
             case "journal":
                 words = f"set {len(damage.lines)} lines aside in {damage.path.name}.damaged"
                 return _Remedy(words, lambda: repair.set_lines_aside(damage), is_loss=True)
+            case "archive":
+                words = "continue without these rows of past days; a backup has them"
+                return _Remedy(words, lambda: self.lake.archive.drop(damage.path.name), is_loss=True)
             case "gold":
                 return _Remedy("export it again", lambda: repair.clear_export(damage, self.lake.gold))
         return _Remedy("build anew", lambda: None)

@@ -19,6 +19,7 @@ from gpulake.model.blame import blame
 from gpulake.model.increment import Increment, TouchesTooMuchError
 from gpulake.model.plan import Plan, PlannedModel, PlannedTest
 from gpulake.model.pruning import is_empty, pruned
+from gpulake.model.retained import Retained
 from gpulake.model.sources import SETTINGS, settings_rows
 
 LARGE_ROWS = 500_000  # of a table that takes much of the memory
@@ -31,17 +32,19 @@ def build(staging: Staging, plan: Plan, report: Report) -> None:
     """Every model of the plan as a table of the staged build. One that can have no rows is made from its contract."""
     _need_rows(staging)
     empty = {*staging.empty, *plan.empty}
+    retained = Retained.of(staging.lake)
     for position, model in enumerate(plan.models):
         report(f"building {model.name}", position / len(plan.models))
         target = f'CREATE OR REPLACE TABLE "lake"."main"."{model.name}"'
         if is_empty(model.empty_without, empty):
             columns = ", ".join(f"{name(column.name)} {column.type}" for column in model.columns)
             staging.connection.execute(f"{target} ({columns})")
-            empty.add(model.name)
+            if not retained.add(staging.connection, model):
+                empty.add(model.name)
             continue
         try:
             row = staging.connection.execute(f"{target} AS {pruned(model.sql, plan.steps, empty)}").fetchone()
-            if row == (0,):
+            if not retained.add(staging.connection, model) and row == (0,):
                 empty.add(model.name)
             if row and row[0] >= LARGE_ROWS:
                 staging.release_memory()

@@ -34,17 +34,27 @@ def compile_plan(folder: Path, config: Config) -> Plan:
     return with_emptiness(from_manifest(_document(folder, "manifest")))
 
 
-def build_with_dbt(lake: Lake, build: Path, without: Collection[tuple[str, str]] = ()) -> None:
+def build_with_dbt(
+    lake: Lake,
+    build: Path,
+    without: Collection[tuple[str, str]] = (),
+    only: Collection[tuple[str, str]] | None = None,
+) -> None:
     """Runs `dbt build` with the unit tests on what landed; the data tests are asked of the tables as in any build."""
-    _write_landed(lake, lake.staging / LANDED, without)
+    _write_landed(lake, lake.staging / LANDED, without, only)
     _run("build", lake.staging)
     (lake.staging / DATABASE).replace(build)
 
 
-def _write_landed(lake: Lake, path: Path, without: Collection[tuple[str, str]] = ()) -> None:
+def _write_landed(
+    lake: Lake,
+    path: Path,
+    without: Collection[tuple[str, str]] = (),
+    only: Collection[tuple[str, str]] | None = None,
+) -> None:
     path.unlink(missing_ok=True)
     with lake.connect() as connection:
-        lake.attach_landed(connection, path, without).make_all()
+        lake.attach_landed(connection, path, without, only).make_all()
         write_settings(connection, lake.config)
         bound_by_landing(connection)
 

@@ -17,10 +17,12 @@ from typing import Any
 
 from gpulake.core.tables import bronze_tables
 from gpulake.lake import Staging
+from gpulake.lake.archive import seen_from
 from gpulake.lake.engine import text
 from gpulake.lake.gold import Changes
 from gpulake.model.plan import Plan, PlannedModel, PlannedTest
 from gpulake.model.pruning import is_empty, pruned
+from gpulake.model.retained import Retained
 from gpulake.model.samples import Samples
 
 NewFiles = Mapping[str, Sequence[Path]]
@@ -76,6 +78,8 @@ class Increment:
         self._prepared: set[str] = set()
         self._bounds: dict[str, tuple[str, str]] = {}  # of scopes, as literals: the engine passes over the rest
         self._samples: dict[str, Samples] = {}
+        self._retained = Retained.of(staging.lake)
+        self._seen = seen_from(self._retained.state)
         # Tables of rows, by scope and model: those that were made, which are kept for tests, and narrowed inputs.
         self._made: set[tuple[str, str]] = set()
         self._inputs: set[tuple[str, str]] = set()
@@ -90,14 +94,15 @@ class Increment:
         for table in named.union(*(model.sources for model in self.plan.models if "samples" in model.increment)):
             files = ", ".join(text(str(file)) for file in self.new_files.get(table, ()))
             rows = f"read_parquet([{files}], hive_partitioning = false)" if files else f"landed.{table} WHERE false"
-            self._run(f"CREATE VIEW new.{table} AS FROM {rows}")
+            seen = f"WHERE {self._seen[table]}" if files and table in self._seen else ""
+            self._run(f"CREATE VIEW new.{table} AS FROM {rows} {seen}")
         pending = {model.name for model in self.plan.models}
         for model in self._in_order():
             pending.remove(model.name)
             if not is_empty(model.empty_without, self.empty):
                 self._build(replace(model, sql=pruned(model.sql, self.plan.steps, self.empty)))
             elif "samples" in model.increment:
-                Samples(self.connection, model).note_no_days()
+                self._samples_of(model).note_no_days()
             if not self.connection.execute(f"SELECT 1 FROM lake.main.{model.name} LIMIT 1").fetchall():
                 self.empty.add(model.name)
             self._forget(pending)
@@ -163,6 +168,7 @@ class Increment:
             keys, fresh = f"touched.{scope.name}", f"touched.{scope.name}.{model.name}"
             # Models of the same scope and data tests read these rows instead of looking for them in the whole table.
             self._run(f"CREATE TABLE {fresh} AS FROM ({sql}) SEMI JOIN {keys} USING ({scope.key})")
+            self._retained.replace(self.connection, model, fresh, keys, scope.key)
             self._made.add((scope.name, model.name))
             self._note_days(model, scope)
             self._run(f"DELETE FROM {target} WHERE ({scope.key}) IN (SELECT {scope.key} FROM {keys})")
@@ -170,12 +176,13 @@ class Increment:
             self.changed.add(model.name)
         elif not self.changed.isdisjoint(model.depends_on) or not self.new_files.keys().isdisjoint(model.sources):
             self._run(f"CREATE OR REPLACE TABLE {target} AS {model.sql}")
+            self._retained.add(self.connection, model)
             self._refuse(model)
             if self._content("lake", model) != self._content("was", model):
                 self.changed.add(model.name)
 
     def _build_samples(self, model: PlannedModel) -> None:
-        samples = self._samples[model.name] = Samples(self.connection, model)
+        samples = self._samples[model.name] = self._samples_of(model)
         is_touched = samples.find_touched()
         self._refuse(model)
         if is_touched:
@@ -183,6 +190,9 @@ class Increment:
             self.changed.add(model.name)
         if any(f"{model.name}_days" in scope.touched for scope in self.scopes.values()):
             samples.note_days()
+
+    def _samples_of(self, model: PlannedModel) -> Samples:
+        return Samples(self.connection, model, self._retained.horizon(model.name))
 
     def _note_days(self, model: PlannedModel, scope: Scope) -> None:
         """The days of the rows that go and of those that come."""

@@ -16,7 +16,7 @@ from gpulake.lake.engine import Connection, surrogate_key, text
 from gpulake.model.plan import PlannedModel
 
 # Six would do: a new row changes the interval of the one before it, and that the median of the five before that.
-NEIGHBOURS = 24
+NEIGHBOURS = 12
 PAGES = "bronze_prometheus_samples"
 PAGE = "(file, coalesce(folder, ''), file_at)"
 MOST_FILES = 1000  # in a list of names
@@ -30,6 +30,7 @@ class Samples:
 
     connection: Connection
     model: PlannedModel
+    horizon: str | None = None  # SQL of an instant: rows before it are rolled up, and stay as they are
 
     @property
     def name(self) -> str:
@@ -88,27 +89,29 @@ class Samples:
         )
 
     def note_days(self) -> None:
-        """A sample may stand for two hours: those before midnight are of the next day, too."""
+        """The days of machines. A sample may stand for two hours: those before midnight are of the next day, too."""
+        machine = "rows.machine_key" if "machine_key" in {column.name for column in self.model.columns} else "NULL"
         rows = " UNION ".join(
-            f"SELECT rows.cluster_id, sampled_at FROM {catalogue}.main.{self.name} AS rows"
+            f"SELECT rows.cluster_id, {machine} AS machine_key, sampled_at FROM {catalogue}.main.{self.name} AS rows"
             f" SEMI JOIN touched.{self.name} AS spans ON {self.is_touched}"
             for catalogue in ("was", "lake")
         )
         quarter = "to_timestamp(floor(epoch(sampled_at) / 900) * 900)"
         self._run(
             f"CREATE TABLE touched.{self.name}_days AS"
-            f" WITH quarters AS (SELECT DISTINCT cluster_id, {quarter} AS quarter FROM ({rows})),"
+            f" WITH quarters AS (SELECT DISTINCT cluster_id, machine_key, {quarter} AS quarter FROM ({rows})),"
             " zoned AS (SELECT quarters.*, coalesce(time_zone, 'UTC') AS zone FROM quarters"
             "   LEFT JOIN landed.main.known_clusters AS known ON quarters.cluster_id = known.cluster_id),"
-            " days AS (SELECT DISTINCT cluster_id, zone, CAST(timezone(zone, quarter + step) AS DATE) AS dt FROM zoned"
+            " days AS (SELECT DISTINCT cluster_id, machine_key, zone,"
+            "   CAST(timezone(zone, quarter + step) AS DATE) AS dt FROM zoned"
             "   CROSS JOIN (VALUES (INTERVAL 0 HOURS), (INTERVAL 135 MINUTES)) AS steps(step))"
-            " SELECT cluster_id, dt, timezone(zone, CAST(dt AS TIMESTAMP)) - INTERVAL 3 HOURS AS from_at,"
+            " SELECT cluster_id, machine_key, dt, timezone(zone, CAST(dt AS TIMESTAMP)) - INTERVAL 3 HOURS AS from_at,"
             " timezone(zone, CAST(dt + 1 AS TIMESTAMP)) AS until_at FROM days"
         )
 
     def note_no_days(self) -> None:
         """The same, of a table that has no rows."""
-        columns = "cluster_id VARCHAR, dt DATE, from_at TIMESTAMPTZ, until_at TIMESTAMPTZ"
+        columns = "cluster_id VARCHAR, machine_key BIGINT, dt DATE, from_at TIMESTAMPTZ, until_at TIMESTAMPTZ"
         self._run(f"CREATE TABLE touched.{self.name}_days ({columns})")
 
     @property
@@ -117,7 +120,7 @@ class Samples:
         low, high = self._bounds
         return (
             f"{self.subject} = spans.subject AND sampled_at BETWEEN spans.lo AND spans.hi"
-            f" AND sampled_at BETWEEN {low} AND {high}"
+            f" AND sampled_at BETWEEN {low} AND {high}" + (f" AND sampled_at >= {self.horizon}" if self.horizon else "")
         )
 
     @property
@@ -169,23 +172,29 @@ class Samples:
 
     def _is_of_pages(self, first: int, last: int) -> str:
         """Which rows are of pages that have some of these hours, as tables and literals: the model reads them often."""
+        hours = f"(SELECT hour FROM touched.{self.name}_hours)"
+        within = f"ts_ms BETWEEN {first * 3_600_000} AND {(last + 1) * 3_600_000}"
+        page = "SELECT DISTINCT file, coalesce(folder, '') AS folder, file_at"
+        own = (
+            f"{page} FROM landed.main.{PAGES} WHERE {within} AND {HOUR.format('to_timestamp(ts_ms / 1000)')} IN {hours}"
+        )
+        # Of samples without a time, the page's clock is asked; the same for every table of samples.
         clock = "max(value) FILTER (metric = 'node_time_seconds' AND value BETWEEN 0 AND 4102444800)"
-        page = f"SELECT file, coalesce(folder, '') AS folder, file_at, {HOUR} AS hour FROM landed.main.{PAGES}"
-        own = page.format("to_timestamp(ts_ms / 1000)")
-        of_page = f"{page.format(f'coalesce(to_timestamp({clock}), file_at)')} GROUP BY 1, 2, 3"
-        # The hours of all pages are the same for every table of samples.
-        self._run(f"CREATE TABLE IF NOT EXISTS touched.page_hours AS {own} UNION {of_page}")
+        hour = HOUR.format(f"coalesce(to_timestamp({clock}), file_at)")
+        self._run(
+            f"CREATE TABLE IF NOT EXISTS touched.page_hours AS SELECT file, coalesce(folder, '') AS folder, file_at,"
+            f" {hour} AS hour FROM landed.main.{PAGES} WHERE {PAGE} IN"
+            f" (SELECT {PAGE} FROM landed.main.{PAGES} WHERE ts_ms IS NULL) GROUP BY 1, 2, 3"
+        )
         pages = f"touched.{self.name}_pages"
         self._run(
-            f"CREATE OR REPLACE TABLE {pages} AS SELECT DISTINCT file, folder, file_at FROM touched.page_hours"
-            f" WHERE hour IN (SELECT hour FROM touched.{self.name}_hours)"
+            f"CREATE OR REPLACE TABLE {pages} AS {own} UNION {page} FROM touched.page_hours WHERE hour IN {hours}"
         )
         files = self.connection.execute(f"SELECT DISTINCT file FROM {pages}").fetchall()
         # The engine passes over files that have none of few names.
         named = f"file IN ({', '.join(text(file) for (file,) in files)}) AND " if 0 < len(files) <= MOST_FILES else ""
         # What a page says of its node and its clock counts for all its rows.
-        hours = f"ts_ms BETWEEN {first * 3_600_000} AND {(last + 1) * 3_600_000}"
-        own_time = f"(ts_ms IS NULL OR {hours} OR metric IN ('node_uname_info', 'node_time_seconds'))"
+        own_time = f"(ts_ms IS NULL OR {within} OR metric IN ('node_uname_info', 'node_time_seconds'))"
         return f"{named}{own_time} AND {PAGE} IN (FROM {pages})"
 
     def _reading(self, rows_of: Callable[[str], str]) -> str:

@@ -11,11 +11,10 @@ from pathlib import Path
 from gpulake.core.lines import line_blocks, text_lines
 from gpulake.core.tables import bronze_tables
 from gpulake.core.types import BadRow, CsvLayout, Rewritten, RowBlock, TextRow
-from gpulake.formats import slurm as words
 from gpulake.formats.json_text import word
-from gpulake.formats.sacct import NO_NODES, NO_NUMBER, RENAMED, Header, Joining, header_of, joined_rows
+from gpulake.formats.sacct import NO_NUMBER, RENAMED, Header, Joining, header_of, joined_rows
 from gpulake.formats.scontrol import Note, note_of
-from gpulake.formats.slurm_jobs import Said, is_job_records, is_json_jobs, json_jobs, record_jobs
+from gpulake.formats.slurm_jobs import Said, is_job_records, is_json_jobs, json_jobs, record_jobs, worked_out
 from gpulake.land.readers import READERS, Sample
 
 TABLE = "bronze_slurm_jobs"
@@ -191,36 +190,3 @@ def _typed(found: TextRow, header: Header, columns: tuple[str, ...]) -> TextRow 
     others = {name: value for name, value in others.items() if value}
     row["other_fields"] = json.dumps(others, separators=(",", ":")) if others else ""
     return replace(found, fields=tuple(row.get(column, "") for column in columns))
-
-
-def worked_out(row: dict[str, str]) -> dict[str, str]:
-    """What SQL should not have to."""
-    shown = words.job_id(row.get("JobID") or row.get("JobIDRaw", ""))
-    raw = words.job_id(row["JobIDRaw"]).job_id if row.get("JobIDRaw") else ""
-    base_state, cancelled_by = words.state(row.get("State", ""))
-    gpus, gpu_type = words.gpus(row.get("AllocTRES", ""))
-    wanted = row.get("ReqTRES", "")
-    requested_gpus, requested_type = words.gpus(wanted)
-    nodes = row.get("NodeList", "")
-    node_count = row.get("NNodes") or row.get("AllocNodes", "")
-    cpus = row.get("NCPUS") or row.get("AllocCPUS") or row.get("ReqCPUS", "")
-    elapsed = words.elapsed_seconds(row.get("ElapsedRaw", ""), row.get("Elapsed", ""))
-    return {
-        "job_id": shown.job_id,
-        "raw_job_id": raw or (shown.job_id if shown.is_plain else ""),
-        "array_job_id": shown.array_job_id,
-        "array_task_id": shown.array_task_id,
-        "het_job_id": shown.het_job_id,
-        "het_offset": shown.het_offset,
-        "step": shown.step,
-        "base_state": base_state,
-        "cancelled_by": cancelled_by,
-        "gpus": gpus,
-        "requested_gpus": requested_gpus,
-        "gpu_type": gpu_type or requested_type,
-        "memory_bytes": words.memory_bytes(row.get("ReqMem", ""), wanted, node_count, cpus),
-        "nodes": "" if nodes in NO_NODES else ",".join(words.hosts(nodes)),
-        "gpu_util_ratio": words.gpu_ratio(row.get("TRESUsageInAve", "")),
-        "js1": words.summary(row.get("AdminComment", "")),
-        **({} if row.get("ElapsedRaw") or elapsed is None else {"ElapsedRaw": f"{elapsed:.0f}"}),
-    }

@@ -9,6 +9,8 @@ with runs as (
         select * from __dbt__cte__openb_runs
             union all
         select * from __dbt__cte__opendc_runs
+            union all
+        select * from __dbt__cte__swf_runs
 
 )
 

@@ -1,5 +1,6 @@
--- Samples of Prometheus pages, with their node and their time. A node is named by a label, by its own uname or, where
--- nothing says it, by the file. A time is the sample's own, that of the node's clock on the page, or the file's.
+-- Streamed: samples of Prometheus pages, with their node and their time. A node is named by a label, by its own uname
+-- or, where nothing says it, by the file. A time is the sample's own, that of the node's clock on the page, or the
+-- file's.
 
 with samples as not materialized (
 

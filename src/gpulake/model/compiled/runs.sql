@@ -13,3 +13,5 @@ select * from __dbt__cte__acme_runs
     select * from __dbt__cte__philly_runs
         union all
     select * from __dbt__cte__slurm_runs
+        union all
+    select * from __dbt__cte__swf_runs

@@ -54,7 +54,8 @@ owned as (
                     then scraped_pod
             end
         ) as pod,
-        coalesce(uuid, node_id || '/gpu' || gpu) as board_id
+        coalesce(uuid, node_id || '/gpu' || gpu) as board_id,
+        row_number() over () as series_number
     from series
 
 ),
@@ -68,60 +69,64 @@ looking as (
 
 ),
 
-named as not materialized (
+{% set fields = written_names('dcgm') -%}
+
+-- By the number of their series: grouping millions of rows by texts takes several times as long.
+readings as (
 
     select
-        owned.*,
-        samples.metric,
-        samples.value,
+        {% for name in fields -%}
+            {{ sample_of(fields[name]) }} as {{ name }},
+        {% endfor -%}
+        owned.series_number,
         samples.sampled_at
     from samples
     inner join owned
         on samples.labels is not distinct from owned.labels and samples.node_id is not distinct from owned.node_id
+    where owned.board_id is not null
+    group by owned.series_number, samples.sampled_at
 
 )
 
-{% set fields = written_names('dcgm') -%}
-
+-- A GPU that several hold at once, and one whose holder changes, has several series.
 select
-    max(node_id) as node_id,
+    max(owned.node_id) as node_id,
     cast(null as varchar) as host_id,
-    board_id || coalesce('/' || instance_id, '') as gpu_id,
-    case when instance_id is not null then board_id end as parent_gpu_id,
-    {{ gpu_number("max(gpu)") }} as gpu_index,
-    max(gpu_name) as gpu_name,
-    max(pci_bus_id) as pci_bus_id,
-    max(mig_profile) as mig_profile,
-    sampled_at,
+    owned.board_id || coalesce('/' || owned.instance_id, '') as gpu_id,
+    case when owned.instance_id is not null then owned.board_id end as parent_gpu_id,
+    {{ gpu_number("max(owned.gpu)") }} as gpu_index,
+    max(owned.gpu_name) as gpu_name,
+    max(owned.pci_bus_id) as pci_bus_id,
+    max(owned.mig_profile) as mig_profile,
+    readings.sampled_at,
     'dcgm' as source,
     2 as preference,
     {% for name, type in gpu_measures() -%}
         {% if name == 'memory_total_bytes' -%}
             coalesce(
-                {{ sample_of(fields.memory_total_bytes) }},
-                {{ sample_of(fields.memory_used_bytes) }} + {{ sample_of(fields.memory_free_bytes) }}
-                + coalesce({{ sample_of(fields.memory_reserved_bytes) }}, 0)
+                max(readings.memory_total_bytes),
+                max(readings.memory_used_bytes) + max(readings.memory_free_bytes)
+                + coalesce(max(readings.memory_reserved_bytes), 0)
             ) as {{ name }},
         {%- elif name in fields -%}
-            {{ sample_of(fields[name]) }} as {{ name }},
+            max(readings.{{ name }}) as {{ name }},
         {%- else -%}
             cast(null as double) as {{ name }},
         {%- endif %}
     {% endfor -%}
-    {{ sample_of(fields.has_remap_pending) }} > 0 as has_remap_pending,
-    {{ sample_of(fields.has_remap_failure) }} > 0 as has_remap_failure,
-    -- A GPU that several hold at once has a series for each of them.
+    max(readings.has_remap_pending) > 0 as has_remap_pending,
+    max(readings.has_remap_failure) > 0 as has_remap_failure,
     case
-        when count(distinct slurm_job) + count(distinct pod) > 1 then 'several'
-        when max(slurm_job) is not null then 'slurm'
-        when max(pod) is not null then 'pod'
-        when max(node_id) in (select looking.node_id from looking) then 'nobody'
+        when {{ are_several(['owned.slurm_job', 'owned.pod']) }} then 'several'
+        when max(owned.slurm_job) is not null then 'slurm'
+        when max(owned.pod) is not null then 'pod'
+        when max(owned.node_id) in (select looking.node_id from looking) then 'nobody'
     end as owner_kind,
     case
-        when count(distinct slurm_job) + count(distinct pod) = 1
-            then coalesce(max(slurm_job), max(coalesce(pod_namespace || '/', '') || pod))
+        when not {{ are_several(['owned.slurm_job', 'owned.pod']) }}
+            then coalesce(max(owned.slurm_job), max(coalesce(owned.pod_namespace || '/', '') || owned.pod))
     end as owner_id,
-    case when coalesce(max(slurm_job), max(pod)) is not null then 'environment' end as owner_evidence
-from named
-where board_id is not null
-group by board_id, instance_id, sampled_at
+    case when coalesce(max(owned.slurm_job), max(owned.pod)) is not null then 'environment' end as owner_evidence
+from readings
+inner join owned on readings.series_number = owned.series_number
+group by owned.board_id, owned.instance_id, readings.sampled_at

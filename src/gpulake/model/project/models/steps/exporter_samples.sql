@@ -85,12 +85,12 @@ select
     cast(null as boolean) as has_remap_pending,
     cast(null as boolean) as has_remap_failure,
     case
-        when count(distinct slurm_job) + count(distinct pod) > 1 then 'several'
+        when {{ are_several(['slurm_job', 'pod']) }} then 'several'
         when max(slurm_job) is not null then 'slurm'
         when max(pod) is not null then 'pod'
     end as owner_kind,
     case
-        when count(distinct slurm_job) + count(distinct pod) = 1
+        when not {{ are_several(['slurm_job', 'pod']) }}
             then coalesce(max(slurm_job), max(coalesce(pod_namespace || '/', '') || pod))
     end as owner_id,
     case when coalesce(max(slurm_job), max(pod)) is not null then 'environment' end as owner_evidence
