@@ -153,7 +153,7 @@ def at(seconds: float) -> FrozenClock:
     return FrozenClock(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), elapsed=seconds)
 
 
-def wait_until(is_so: Callable[[], object], *, seconds: float = 20.0) -> None:
+def wait_until(is_so: Callable[[], object], *, seconds: float = 120.0) -> None:
     """Waits for what another process is to do, and fails where it does not."""
     deadline = time.monotonic() + seconds
     while not is_so():
