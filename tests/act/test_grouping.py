@@ -278,3 +278,20 @@ def test_a_critical_fault_of_a_node_stays_open_for_a_week_unless_somebody_resolv
     mild = Past()
     assert mild.update(replace(lost, severity="warning")) == [("opened", "open")]
     assert mild.update(now=AT + 2 * HOUR) == [("resolved", "resolved")]
+
+
+def test_a_critical_fault_that_lands_late_reopens_what_was_over_for_want_of_it() -> None:
+    hot = replace(HOT, subject="n1")
+    lost = Sighting("node_fault", "n1", AT - HOUR, AT - HOUR, "critical", "n1 lost a GPU", cluster_id="c", node="n1")
+    past = Past()
+    past.update(hot)
+    assert past.update(hot, now=AT + 2 * HOUR) == [("resolved", "resolved")]
+    assert past.update(hot, lost, now=AT + 3 * HOUR) == [("reopened", "open")]
+    assert (past.last().severity, past.last().members) == ("critical", (hot, lost))
+    assert past.update(hot, lost, now=AT + 167 * HOUR) == []
+    assert past.update(hot, lost, now=AT + 168 * HOUR) == [("resolved", "resolved")]
+    assert past.update(hot, lost, now=AT + 169 * HOUR) == []
+    by_hand = Past()
+    by_hand.update(hot)
+    by_hand.events.append(resolved(by_hand.last(), "ada", AT + HOUR))
+    assert by_hand.update(hot, lost, now=AT + 3 * HOUR) == [("reopened", "open")]

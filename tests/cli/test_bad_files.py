@@ -116,3 +116,15 @@ def test_quarantine_is_said_also_when_it_is_empty(config: Config, tmp_path: Path
     good = good_files(tmp_path, 1)
     assert "files: 1 landed; rows in quarantine: 0 of 1" in run(config, "land", *good).stderr
     assert "files: 1 had landed; rows in quarantine: 0 of 1" in run(config, "land", *good).stderr
+
+
+def test_quiet_prints_nothing_of_a_healthy_run_and_all_that_is_wrong(config: Config, tmp_path: Path) -> None:
+    good = good_files(tmp_path / "good", 2)
+    (tmp_path / "pai_machine_spec.csv").write_text("m1,T4,96,512,8\nm2,T4,96,512,not a number\n")
+    quiet = [run(config, *words, "--quiet") for words in (("land", *good), ("build",), ("build",), ("refresh",))]
+    assert [(one.exit_code, one.output) for one in quiet] == [(0, "")] * 4
+    result = run(config, "refresh", "-q", str(truncated(tmp_path / "pai_task_table.csv.gz")), str(tmp_path))
+    assert result.stdout == ""
+    assert "failed: " in result.stderr
+    assert "1 failed; rows in quarantine: 1 of 4" in result.stderr
+    assert getattr(result.exception, "exit_code", None) == 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from gpulake.cli._output import remark
 from gpulake.core.types import LandResult
 
 
@@ -22,7 +23,8 @@ def print_landed(result: LandResult) -> None:
         "failed": len(result.failed),
     }
     files = ", ".join(f"{count:,} {word}" for word, count in counts.items() if count)
-    click.echo(f"files: {files}; rows in quarantine: {result.rows_quarantined:,} of {rows:,}", err=True)
+    words = f"files: {files}; rows in quarantine: {result.rows_quarantined:,} of {rows:,}"
+    remark(words, is_always=bool(result.rows_quarantined))
     if result.rows_quarantined:
         click.echo("See them: gpulake sql 'from quarantine'", err=True)
 

@@ -17,6 +17,7 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
 CONFIG = "gpulake.config"
+QUIET = "gpulake.quiet"
 
 
 def lake_option(function: Function) -> Function:
@@ -36,6 +37,22 @@ def config_option(function: Function) -> Function:
 
 def json_option(function: Function) -> Function:
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document for machines.")(function)
+
+
+def quiet_option(function: Function) -> Function:
+    """--quiet, for cron: `is_quiet` says whether it was given, and what prints results and remarks asks it."""
+
+    def keep(context: click.Context, _: click.Parameter, is_given: bool) -> None:
+        context.meta[QUIET] = is_given
+
+    words = "Print errors, and what was skipped or quarantined; nothing else."
+    option = click.option("--quiet", "-q", is_flag=True, expose_value=False, callback=keep, is_eager=True, help=words)
+    return option(function)
+
+
+def is_quiet() -> bool:
+    context = click.get_current_context(silent=True)
+    return bool(context and context.meta.get(QUIET))
 
 
 def build_options(function: Function) -> Function:

@@ -8,8 +8,15 @@ from typing import Any
 
 import click
 
+from gpulake.cli._options import is_quiet
 from gpulake.core.types import Finding
 from gpulake.core.words import label
+
+
+def remark(text: str, is_always: bool = False) -> None:
+    """On stderr; about a healthy run unless it is printed always."""
+    if is_always or not is_quiet():
+        click.echo(text, err=True)
 
 
 def print_json(document: object) -> None:
@@ -18,6 +25,8 @@ def print_json(document: object) -> None:
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Numbers are right-aligned; nothing is cut off, since ids are copied from here."""
+    if is_quiet():
+        return
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -44,7 +53,7 @@ def print_screen(text: str) -> None:
 
 
 def print_findings(findings: Sequence[Finding] | None, most: int = 8) -> None:
-    if findings is None:
+    if findings is None or is_quiet():
         return
     click.secho("What was found", bold=True)
     if not findings:

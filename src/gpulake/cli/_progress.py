@@ -6,14 +6,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from gpulake.cli._options import is_quiet
 from gpulake.core.progress import Report, silent
 from gpulake.core.words import label
 
 
 @contextmanager
-def progress_bar(is_quiet: bool = False) -> Iterator[Report]:
+def progress_bar(is_silent: bool = False) -> Iterator[Report]:
     """Yields report(what, share): what is being done, and how much of it, from 0 to 1."""
-    if is_quiet or not sys.stderr.isatty():
+    if is_silent or is_quiet() or not sys.stderr.isatty():
         yield silent
         return
     from rich.console import Console

@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from gpulake.cli._flow import flow_options
-from gpulake.cli._options import ANY_PATH, build_options
-from gpulake.cli._output import print_findings, print_json
+from gpulake.cli._options import ANY_PATH, build_options, quiet_option
+from gpulake.cli._output import print_findings, print_json, remark
 from gpulake.cli._progress import progress_bar
 from gpulake.core.words import count
 from gpulake.flow import Flow
@@ -21,6 +21,7 @@ from gpulake.flow.order import Work
 @build_options
 @click.option("--dbt", "is_dbt", is_flag=True, help="Run the project with dbt itself, including its unit tests.")
 @click.option("--model", type=ANY_PATH, help="Score days with this model file; fit none.")
+@quiet_option
 @flow_options
 def command(model: Path | None, flow: Flow, as_json: bool, **options: Any) -> None:
     """Build silver and gold, test them, score the days, and publish the whole build at once.
@@ -30,20 +31,20 @@ def command(model: Path | None, flow: Flow, as_json: bool, **options: Any) -> No
     \b
     Example:  gpulake build
     """
-    with progress_bar(is_quiet=as_json) as flow.report:
+    with progress_bar(is_silent=as_json) as flow.report:
         result = flow.run(Work(model=model, **options)).build
     if as_json:
         print_json(asdict(result))
         return
     print_findings(result.findings)
     if not result.is_new:
-        click.echo(f"Nothing has changed since build {result.build_id}.", err=True)
+        remark(f"Nothing has changed since build {result.build_id}.")
         return
     if result.left_out:
-        click.echo(f"Made without: {', '.join(result.left_out)}", err=True)
+        remark(f"Made without: {', '.join(result.left_out)}")
     warned = sum(test.status == "warn" for test in result.tests)
     if result.touched:
         days, late = count(result.touched.touched_days, "day"), count(result.touched.late_attempts, "attempt")
-        click.echo(f"The last build was extended: {days} rebuilt, {late} came late.", err=True)
-    click.echo(f"Build {result.build_id}: {len(result.tests)} data tests, {warned} with warnings.", err=True)
-    click.echo("Next: gpulake tables, gpulake tests, gpulake report overview", err=True)
+        remark(f"The last build was extended: {days} rebuilt, {late} came late.")
+    remark(f"Build {result.build_id}: {len(result.tests)} data tests, {warned} with warnings.")
+    remark("Next: gpulake tables, gpulake tests, gpulake report overview")

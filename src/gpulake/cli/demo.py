@@ -46,7 +46,7 @@ def command(out: Path, trace: str, until: datetime | None, jobs: int, seed: int,
     """
     config = settings(lake=out / "lake")
     page = out / "report.html"
-    with progress_bar(is_quiet=as_json) as report:
+    with progress_bar(is_silent=as_json) as report:
         flow = Flow(config, report=report)
         result, reasons = (
             _site(flow, out, page, until, seed) if trace == "site" else (_trace(flow, out, page, jobs, seed), {})

@@ -144,7 +144,7 @@ def opendc(out: Path, run: Path | None, flow: Flow, as_json: bool, **options: An
         has_plain_times=options["has_plain_times"],
     )
     clock = Clockwork(options["cpu_mhz"], options["gpu_mhz"], options["gpu_cores"])
-    with progress_bar(is_quiet=as_json) as flow.report:
+    with progress_bar(is_silent=as_json) as flow.report:
         if run is not None:
             exported = export_run(flow, run, export, clock, out)
         else:

@@ -11,8 +11,8 @@ import click
 
 from gpulake.cli._flow import flow_options
 from gpulake.cli._landed import fail_if_any_failed, print_landed
-from gpulake.cli._options import ANY_PATH
-from gpulake.cli._output import print_json, print_table
+from gpulake.cli._options import ANY_PATH, quiet_option
+from gpulake.cli._output import print_json, print_table, remark
 from gpulake.cli._progress import progress_bar
 from gpulake.core.errors import UsageError
 from gpulake.flow import Flow
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 @click.option("--undo", multiple=True, metavar="ID|PATH", help="Take this landing back; may be repeated.")
 @click.option("--dry-run", "is_dry_run", is_flag=True, help="With --undo: only say what would be taken back.")
 @click.option("--list", "is_list", is_flag=True, help="List the landings in force, with their ids.")
+@quiet_option
 @flow_options
 def command(
     paths: tuple[Path, ...],
@@ -74,7 +75,7 @@ def command(
 
 
 def _land(flow: Flow, paths: tuple[Path, ...], is_replacing: bool, named: dict[str, str | None], as_json: bool) -> None:
-    with progress_bar(is_quiet=as_json) as flow.report:
+    with progress_bar(is_silent=as_json) as flow.report:
         result = flow.land(paths, is_replacing, {name: value for name, value in named.items() if value is not None})
     if as_json:
         landings = [_record(landing) for landing in result.landings]
@@ -83,7 +84,7 @@ def _land(flow: Flow, paths: tuple[Path, ...], is_replacing: bool, named: dict[s
         rows = [(*_counts(landing), _state(landing), landing.source) for landing in result.landings]
         print_table(("table", "rows landed", "quarantined", "version", "", "source"), rows)
         print_landed(result)
-        click.echo("Next: gpulake build", err=True)
+        remark("Next: gpulake build")
     fail_if_any_failed(result)
 
 
@@ -104,7 +105,7 @@ def _undo(flow: Flow, words: Sequence[str], is_dry_run: bool, as_json: bool) -> 
     ]
     print_table(("id", "table", "rows", "in force now", "source"), rows)
     word = "nothing was done; take them back without --dry-run" if is_dry_run else "Next: gpulake build"
-    click.echo(word, err=True)
+    remark(word)
 
 
 def _list(flow: Flow, as_json: bool) -> None:

@@ -9,8 +9,8 @@ import click
 
 from gpulake.cli._flow import flow_options
 from gpulake.cli._landed import fail_if_any_failed, print_landed
-from gpulake.cli._options import ANY_PATH, build_options
-from gpulake.cli._output import print_findings, print_json
+from gpulake.cli._options import ANY_PATH, build_options, quiet_option
+from gpulake.cli._output import print_findings, print_json, remark
 from gpulake.cli._progress import progress_bar
 from gpulake.core.errors import UsageError
 from gpulake.flow import Flow
@@ -24,6 +24,7 @@ from gpulake.flow import Flow
 @build_options
 @click.option("--report", "report_path", type=ANY_PATH, help="The report. [default: LAKE/report.html]")
 @click.option("--no-report", "has_no_report", is_flag=True, help="Write no report.")
+@quiet_option
 @flow_options
 def command(
     paths: tuple[Path, ...],
@@ -47,7 +48,7 @@ def command(
     if select and report_path:
         raise UsageError("--select and --report were both given", "a report needs the whole build; leave one out")
     target = None if has_no_report or select else (report_path or flow.default_report)
-    with progress_bar(is_quiet=as_json) as flow.report:
+    with progress_bar(is_silent=as_json) as flow.report:
         result = flow.refresh(paths, target, select, is_forced, without, is_replacing)
     if as_json:
         print_json({**asdict(result), "rows_quarantined": result.landed.rows_quarantined})
@@ -56,5 +57,5 @@ def command(
         if paths:
             print_landed(result.landed)
         if target:
-            click.echo(f"Report: {target}", err=True)
+            remark(f"Report: {target}")
     fail_if_any_failed(result.landed)

@@ -187,7 +187,7 @@ def pai(out: Path | None, flow: Flow, as_json: bool) -> None:
     from gpulake.show.pai.study import COLUMNS, short_rows
 
     target = out or flow.config.lake / "pai.html"
-    with progress_bar(is_quiet=as_json) as flow.report:
+    with progress_bar(is_silent=as_json) as flow.report:
         study = flow.write_study(target)
     if as_json:
         print_json({**study.as_dict(), "page": str(target)})

@@ -73,7 +73,7 @@ def command(
 def _write(out: Path, jobs: int, seed: int, options: dict[str, bool], incident_strength: float, as_json: bool) -> None:
     from gpulake.synth import write_trace
 
-    with progress_bar(is_quiet=as_json) as report:
+    with progress_bar(is_silent=as_json) as report:
         made = write_trace(out, jobs=jobs, seed=seed, incident_strength=incident_strength, report=report, **options)
     if as_json:
         print_json(
@@ -157,7 +157,7 @@ def site(
 
     seconds = int(interval.total_seconds())
     wanted = Site(until or until_default(SystemClock().now()), nodes, gpus, days, seed, seconds, gpu_model)
-    with progress_bar(is_quiet=as_json) as report:
+    with progress_bar(is_silent=as_json) as report:
         made = write_site(out, wanted, report, tell)
     incidents = [incident.as_record(wanted) for incident in made.incidents]
     if as_json:

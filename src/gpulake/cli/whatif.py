@@ -55,7 +55,7 @@ def command(flow: Flow, as_json: bool, **options: Any) -> None:
     from gpulake.flow.whatif import whatif, write_plots
 
     asked = _scenarios(options)
-    with progress_bar(is_quiet=as_json) as flow.report:
+    with progress_bar(is_silent=as_json) as flow.report:
         found = whatif(flow, options["cluster"], asked, options["weeks"], options["anyway"], options["has_jobs"])
     if options["plot"]:
         write_plots(found, options["plot"])
@@ -156,7 +156,7 @@ def backtest(flow: Flow, as_json: bool, cluster: str | None) -> None:
     """
     from gpulake.flow.whatif import backtest as test
 
-    with progress_bar(is_quiet=as_json) as flow.report:
+    with progress_bar(is_silent=as_json) as flow.report:
         past, tested = test(flow, cluster)
     if as_json:
         print_json(tested.as_record() | {"inferred": past.inferred, "note": ARRIVALS})

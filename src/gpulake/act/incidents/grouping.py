@@ -71,7 +71,9 @@ class Grouping:
         after = _with(replace(incident, **pending), sighting)
         values = {name: getattr(after, name) for name in _FROM_SIGHTINGS}
         is_over = incident.state == "resolved"
-        if is_over and self._is_back(incident, sighting):
+        # Nobody has seen what is worse than all that it had: not gpulake or whoever resolved it.
+        is_worse = rank(sighting.severity) > rank(incident.severity)
+        if is_over and (is_worse or self._is_back(incident, sighting)):
             self._change(changed(incident, "reopened", GPULAKE, self._now, **values))
         elif not is_over and _is_news(incident, after, self._gap / STEPS):
             self._change(changed(incident, "updated", GPULAKE, self._now, note=incident.note, **values))
@@ -119,7 +121,8 @@ class Grouping:
 
     def _open_after(self, incident: Incident) -> timedelta:
         """How long an incident stays open after it was last seen."""
-        hours = kind_of(incident.kind).open_hours if incident.severity == "critical" else 0.0
+        kinds = {incident.kind, *(member.kind for member in incident.members if member.severity == "critical")}
+        hours = max(kind_of(kind).open_hours for kind in kinds) if incident.severity == "critical" else 0.0
         return max(self._gap, timedelta(hours=hours))
 
     def _change(self, incident: Incident) -> None:

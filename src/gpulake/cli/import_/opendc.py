@@ -30,7 +30,7 @@ def command(folders: tuple[Path, ...], name: str | None, flow: Flow, as_json: bo
     """
     from gpulake.flow.workloads import import_opendc
 
-    with progress_bar(is_quiet=as_json) as flow.report:
+    with progress_bar(is_silent=as_json) as flow.report:
         landed = import_opendc(flow, folders, name)
     if as_json:
         print_json({workload: [asdict(landing) for landing in landings] for workload, landings in landed.items()})

@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from gpulake.cli._flow import flow_options
-from gpulake.cli._options import Function
-from gpulake.cli._output import print_findings, print_json, print_table
+from gpulake.cli._options import Function, quiet_option
+from gpulake.cli._output import print_findings, print_json, print_table, remark
 from gpulake.cli._progress import progress_bar
 from gpulake.cli._times import Moment, Since
 from gpulake.flow import Flow
@@ -51,7 +51,7 @@ def pull_options(function: Function) -> Function:
         ),
     ):
         call = option(call)
-    return flow_options(call)
+    return quiet_option(flow_options(call))
 
 
 def _pull(
@@ -63,7 +63,7 @@ def _pull(
     is_refreshed: bool,
     as_json: bool,
 ) -> None:
-    with progress_bar(is_quiet=as_json) as flow.report:
+    with progress_bar(is_silent=as_json) as flow.report:
         result = flow.pull(source, since, until, is_again)
         built = flow.refresh([], flow.default_report) if is_refreshed else None
     if as_json:
@@ -71,16 +71,16 @@ def _pull(
         return
     spans = [(f"{span.since:%Y-%m-%d %H:%M:%S}", f"{span.until:%Y-%m-%d %H:%M:%S}") for span in result.spans]
     print_table(("pulled from (UTC)", "until"), spans)
-    click.echo(
-        f"{result.rows_landed:,} rows landed, {result.rows_quarantined:,} quarantined, in {result.pieces:,} pieces.",
-        err=True,
+    counts = (
+        f"{result.rows_landed:,} rows landed, {result.rows_quarantined:,} quarantined, in {result.pieces:,} pieces."
     )
+    remark(counts, is_always=bool(result.rows_quarantined))
     for note in result.notes:
         click.echo(f"skipped: {note}", err=True)
     if result.rows_quarantined:
         click.echo("See the quarantined rows: gpulake sql 'from quarantine'", err=True)
     if built:
         print_findings(built.build.findings)
-        click.echo(f"Report: {flow.default_report}", err=True)
+        remark(f"Report: {flow.default_report}")
     else:
-        click.echo("Next: gpulake build", err=True)
+        remark("Next: gpulake build")

@@ -38,7 +38,7 @@ def command(
 
     \b
     Example:  gpulake pull slurm --since 30d --refresh
-    By cron:  */5 * * * * gpulake pull slurm --refresh
+    By cron:  */5 * * * * gpulake pull slurm --refresh --quiet
     Saved:    gpulake pull slurm --from /srv/slurm-output --cluster tiger
     """
     from gpulake.pull.slurm import SlurmPull
