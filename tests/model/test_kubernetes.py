@@ -162,17 +162,17 @@ def clocks(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
 def test_a_job_is_the_top_owner_of_its_pods_or_the_pod_itself(zoo: Lake) -> None:
     sql = (
         "SELECT split_part(job_id, '/', 1) || '/' || split_part(job_id, '/', 2) AS job, status, user_id, account_id,"
-        " submitted_at, started_at, ended_at FROM silver_jobs ORDER BY job"
+        " partition_id, submitted_at, started_at, ended_at FROM silver_jobs ORDER BY job"
     )
     assert clocks(rows_of(zoo, sql)) == [
-        ("nlp/crash", "succeeded", None, "nlp", "10:00", "10:00", "12:00"),
-        ("nlp/llm", "running", None, "nlp", "10:00", "10:00", None),
-        ("nlp/serve-x", "cancelled", None, "nlp", "10:00", "10:00", "12:30"),
-        ("nlp/slices", "running", None, "nlp", "10:00", "10:00", None),
-        ("vision/admitted", "running", None, "research", "10:00", "11:30", None),
-        ("vision/held", "waiting", None, "research", "10:00", None, None),
-        ("vision/spot", "interrupted", None, "vision", "10:00", "10:00", "11:45"),
-        ("vision/train", "succeeded", "ann", "vision", "10:00", "10:00", "13:00"),
+        ("nlp/crash", "succeeded", None, "nlp", None, "10:00", "10:00", "12:00"),
+        ("nlp/llm", "running", None, "nlp", None, "10:00", "10:00", None),
+        ("nlp/serve-x", "cancelled", None, "nlp", None, "10:00", "10:00", "12:30"),
+        ("nlp/slices", "running", None, "nlp", None, "10:00", "10:00", None),
+        ("vision/admitted", "running", None, "vision", "research", "10:00", "11:30", None),
+        ("vision/held", "waiting", None, "vision", "research", "10:00", None, None),
+        ("vision/spot", "interrupted", None, "vision", None, "10:00", "10:00", "11:45"),
+        ("vision/train", "succeeded", "ann", "vision", None, "10:00", "10:00", "13:00"),
     ]
 
 

@@ -47,7 +47,6 @@ spans as (
         max(job_uid) as job_uid,
         max(group_id) as group_id,
         max(user_id) as user_id,
-        max(queue_id) as queue_id,
         min(submitted_at) as submitted_at,
         min(started_at) as started_at,
         max(over_at) as ended_at,
@@ -70,7 +69,7 @@ started as (
         spans.job_id,
         spans.group_id,
         coalesce(owners.user_id, spans.user_id) as user_id,
-        coalesce(owners.queue_id, spans.queue_id, spans.group_id) as account_id,
+        spans.group_id as account_id,
         coalesce(
             owners.status,
             case sizes.open_rank when 1 then 'succeeded' when 2 then 'failed' when 3 then 'node_fail' when 4 then 'timeout' when 5 then 'interrupted' when 6 then 'cancelled' when 7 then 'running' when 8 then 'waiting' when 9 then 'unknown' end,
@@ -100,7 +99,7 @@ podless as (
         owners.group_id || '/' || owners.owner_name || '/' || left(owners.owner_uid, 8) as job_id,
         owners.group_id,
         owners.user_id,
-        coalesce(owners.queue_id, owners.group_id) as account_id,
+        owners.group_id as account_id,
         coalesce(
             owners.status,
             case

@@ -19,6 +19,7 @@ from gpulake.synth.site.snapshots import snapshots
 
 Object = dict[str, Any]
 KINDS = ("Pod", "Node", "Event", "Job")
+QUEUE = "kueue.x-k8s.io/queue-name"
 INDEX = "batch.kubernetes.io/job-completion-index"
 # Exit code and reason of the container, and the reason of the pod. With a node, all pods of the run on it are lost.
 ENDS = {
@@ -88,6 +89,11 @@ def _pod_name(job: Run | Unstarted, index: int) -> str:
     return f"{_job_name(job.request)}-{index}-{job.attempt:05d}"
 
 
+def _labels(request: Request) -> dict[str, str]:
+    """A partition of Slurm is a queue of Kueue, one in every namespace."""
+    return {"user": request.user, QUEUE: request.partition}
+
+
 def _template(request: Request) -> Object:
     gpus = {"nvidia.com/gpu": str(request.gpus)} if request.gpus else {}
     asked = {"cpu": str(request.cores), "memory": f"{request.memory_gib}Gi", **gpus}
@@ -101,7 +107,7 @@ def _job(job: Run | Unstarted, second: int) -> Object:
         ended = iso(job.ended_at)
         status = {"succeeded": request.nodes, "completionTime": ended,
                   "conditions": [{"type": "Complete", "status": "True", "lastTransitionTime": ended}]}  # fmt: skip
-    made = {"creationTimestamp": iso(request.submitted_at), "labels": {"user": request.user}}
+    made = {"creationTimestamp": iso(request.submitted_at), "labels": _labels(request)}
     return {
         "apiVersion": "batch/v1", "kind": "Job",
         "metadata": {"name": _job_name(request), "namespace": request.account, "uid": _job_uid(request), **made},
@@ -118,7 +124,7 @@ def _pod(site: Site, job: Run | Unstarted, index: int, second: int) -> Object:
     metadata: Object = {
         "name": _pod_name(job, index), "namespace": request.account,
         "uid": f"{request.number:08d}-{job.attempt:04d}-4000-9000-{index:012d}", "ownerReferences": [owner],
-        "creationTimestamp": iso(job.submitted_at), "labels": {"user": request.user, INDEX: str(index)},
+        "creationTimestamp": iso(job.submitted_at), "labels": {**_labels(request), INDEX: str(index)},
     }  # fmt: skip
     spec, status = _template(request), dict[str, Any](phase="Pending")
     if isinstance(job, Run) and job.started_at <= second:

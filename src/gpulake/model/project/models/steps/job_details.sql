@@ -43,6 +43,8 @@ pods as (
 
     select
         job_key,
+        queue_id as pod_queue,
+        cast(null as varchar) as owner_queue,
         wait_reason as scheduler_reason,
         cast(null as varchar) as queue_reason
     from {{ ref('silver_pod_runs') }}
@@ -51,6 +53,8 @@ pods as (
 
     select
         job_key,
+        cast(null as varchar) as pod_queue,
+        queue_id as owner_queue,
         cast(null as varchar) as scheduler_reason,
         wait_reason as queue_reason
     from {{ ref('silver_pod_owners') }}
@@ -70,10 +74,10 @@ union all
 
 select
     job_key,
-    cast(null as varchar) as partition_id,
+    coalesce(max(owner_queue), max(pod_queue)) as partition_id,
     cast(null as varchar) as qos_id,
     cast(null as varchar) as reservation_id,
     coalesce(max(scheduler_reason), max(queue_reason)) as wait_reason
 from pods
 group by job_key
-having coalesce(max(scheduler_reason), max(queue_reason)) is not null
+having partition_id is not null or wait_reason is not null

@@ -47,7 +47,6 @@ spans as (
         max(job_uid) as job_uid,
         max(group_id) as group_id,
         max(user_id) as user_id,
-        max(queue_id) as queue_id,
         min(submitted_at) as submitted_at,
         min(started_at) as started_at,
         max(over_at) as ended_at,
@@ -70,7 +69,7 @@ started as (
         spans.job_id,
         spans.group_id,
         coalesce(owners.user_id, spans.user_id) as user_id,
-        coalesce(owners.queue_id, spans.queue_id, spans.group_id) as account_id,
+        spans.group_id as account_id,
         coalesce(
             owners.status,
             {{ status_of_rank('sizes.open_rank') }},
@@ -100,7 +99,7 @@ podless as (
         {{ kubernetes_job_id('owners.group_id', 'owners.owner_name', 'owners.owner_uid') }} as job_id,
         owners.group_id,
         owners.user_id,
-        coalesce(owners.queue_id, owners.group_id) as account_id,
+        owners.group_id as account_id,
         coalesce(
             owners.status,
             case
