@@ -120,6 +120,7 @@ WRITING: list[tuple[tuple[str, ...], tuple[str, ...], Callable[[Scene], list[Any
     (("pull", "prometheus"), ("land", "pull"), lambda scene: ["--url", scene.prometheus, "--since", "1m"]),
     (("pull", "slurm"), ("land", "pull"), lambda scene: ["--from", scene.folder / "slurm", "--cluster", "tiger"]),
     (("pull", "state_metrics"), ("pull",), lambda scene: ["--url", scene.prometheus, "--since", "1m"]),
+    (("pull", "slurm_metrics"), ("pull",), lambda scene: ["--url", scene.prometheus, "--since", "1m"]),
     (("ingest", "kafka"), ("ingest",), lambda scene: ["--servers", scene.kafka, "--topic", "gpus=json", "--once"]),
     (("pull", "kubernetes"), ("land", "pull"), lambda scene: ["--from", scene.folder / "kube", "--cluster", "k"]),
     (("config", "set"), ("settings",), lambda _: ["currency", "EUR"]),

@@ -11,7 +11,7 @@ from conftest import built_from, rows_of
 from gpulake.core.config import Cluster
 from gpulake.lake import Lake
 from model.sacct import dump
-from model.test_sampled_usage import job, page
+from model.test_sampled_usage import BEGIN, job, page
 
 pytestmark = pytest.mark.slow
 
@@ -80,3 +80,41 @@ def test_sampled_gpus_are_the_utilisation_of_their_cluster(tmp_path: Path) -> No
     hourly = "SELECT round(gpu_util_ratio, 2) AS used, round(observed_gpu_hours, 1) AS seen"
     hours = rows_of(lake, f"{hourly} FROM gold_cluster_util_hourly ORDER BY started_at")
     assert [tuple(row.values()) for row in hours] == [(0.5, 2.0), (0.6, 1.5)]
+
+
+def test_sampled_hosts_are_the_cpu_utilisation_of_their_cluster(tmp_path: Path) -> None:
+    """Two nodes of 30 and 10 cores by Slurm, and a login node that no cluster has, which does not count."""
+    begin = int(BEGIN.timestamp())
+
+    def host(shares: tuple[float, float], node: str) -> str:
+        """Counters of CPU seconds at every minute of two hours, with a share that is busy in each of them."""
+        idle = [60 * (minute - sum(shares[now // 60] for now in range(minute))) for minute in range(120)]
+        lines = ["# TYPE node_cpu_seconds counter"]
+        for mode, values in (("idle", idle), ("user", [60 * n - value for n, value in enumerate(idle)])):
+            labels = f'cpu="0",mode="{mode}",instance="{node}:9100"'
+            lines += [f"node_cpu_seconds_total{{{labels}}} {value} {begin + 60 * n}" for n, value in enumerate(values)]
+        return "\n".join([*lines, "# EOF", ""])
+
+    lake = built_from(
+        tmp_path,
+        {
+            "jobs.txt": dump(job(1, 1)),
+            "gpus.prom": page({0: (50, "")}),
+            "nodes.txt": "".join(
+                f"NodeName=gpu-{one} State=IDLE Gres=gpu:1 CPUTot={cores} RealMemory=1024\n"
+                for one, cores in ((1, 30), (2, 10))
+            ),
+            "gpu-1.prom": host((0.5, 0.1), "gpu-1"),
+            "gpu-2.prom": host((0.9, 0.1), "gpu-2"),
+            "login.prom": host((1.0, 1.0), "login"),
+        },
+        clusters=CLUSTERS,
+    )
+    # Jobs and GPUs are known of the first hour only.
+    hourly = "SELECT round(cpu_util_ratio, 2) AS cpu, round(gpu_util_ratio, 2) AS gpu FROM gold_cluster_util_hourly"
+    hours = rows_of(lake, f"{hourly} WHERE cpu_util_ratio IS NOT NULL ORDER BY started_at")
+    assert [tuple(row.values()) for row in hours] == [(0.6, 0.5)]
+    daily = (
+        "SELECT round(cpu_util_ratio, 2) AS cpu, round(gpu_util_ratio, 2) AS gpu, round(observed_gpu_hours, 1) AS seen"
+    )
+    assert rows_of(lake, f"{daily} FROM gold_cluster_util_daily") == [{"cpu": 0.35, "gpu": 0.5, "seen": 1.0}]

@@ -110,7 +110,7 @@ def _parts(row: dict[str, Any]) -> Iterator[str]:
     else:
         known = fault.codes.get(row["code"])
         yield f"{fault.title} {row['code']}" + (f" ({known.name})" if known else "")
-    if row["subject"]:
+    if row["subject"] not in (None, "", row["node_id"]):
         yield f"of {row['subject']}"
 
 

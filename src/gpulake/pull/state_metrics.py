@@ -12,21 +12,20 @@ import math
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gpulake.core.http_client import HttpClient
 from gpulake.formats.kubernetes_gpus import words
-from gpulake.formats.query_range import Series, series_of
+from gpulake.formats.query_range import Series
 from gpulake.pull import PULLS, Desk, Piece, Span
 from gpulake.pull.kubernetes import END, write_head
-from gpulake.pull.prometheus import PrometheusPull, check_clock
+from gpulake.pull.past import Past
+from gpulake.pull.prometheus import PrometheusPull
 
-STEPS_A_PIECE = 12
 PREFIX = "label_"
 # kube-state-metrics writes an underscore for all that a label may not have.
 _MIG = re.compile(r"nvidia_com_mig_(\d+g)_(\d+gb)")
@@ -62,39 +61,20 @@ class StateMetricsPull:
         return timedelta()
 
     @property
-    def selector(self) -> str:
-        names = "|".join(sorted({*TAKEN, *LABELLED}))
-        return f'{{__name__=~"{names}"{f",{self.match}" if self.match else ""}}}'
-
-    @property
     def _prometheus(self) -> PrometheusPull:
         return PrometheusPull(self.url, self.step, "", self.ca_file, self.timeout_seconds, environment=self.environment)
 
     def pieces(self, span: Span, desk: Desk) -> Iterator[Piece]:
-        client = self._prometheus.client(desk)
-        check_clock(client, desk.clock)
-        seconds = int(self.step.total_seconds())
-        first, end = (math.ceil(at.timestamp() / seconds) for at in (span.since, span.until))
-        for begin in range(first, end, STEPS_A_PIECE):
-            last = min(begin + STEPS_A_PIECE, end)
-            times = [datetime.fromtimestamp(step * seconds, UTC) for step in range(begin, last + 1)]
-            desk.report(f"{times[0]:%Y-%m-%d %H:%M}", (begin - first) / (end - first))
-            files = (self._save(client, at, desk.folder) for at in times[:-1])
-            yield Piece(Span(times[0], times[-1]), tuple(file for file in files if file))
+        yield from Past(self._prometheus, {*TAKEN, *LABELLED}, self.match).pieces(span, desk, self._write)
 
-    def _save(self, client: HttpClient, at: datetime, folder: Path) -> Path | None:
-        """A snapshot; none where the server has nothing: it, or the exporter, was down."""
-        answer, file = folder / "answer.json", folder / f"{at:%Y%m%dT%H%M%SZ}.json"
-        parameters = {"query": self.selector, "time": str(int(at.timestamp()))}
-        client.ask("/api/v1/query", parameters, answer, is_posted=True)
+    def _write(self, told: Iterable[Series], at: datetime, folder: Path) -> Path | None:
         objects = _Objects()
-        for series in series_of(answer):
-            if isinstance(series, Series):
-                objects.take(series)
-        answer.unlink()
+        for series in told:
+            objects.take(series)
         found = objects.found()
         if not found:
             return None
+        file = folder / f"{at:%Y%m%dT%H%M%SZ}.json"
         with file.open("w", encoding="utf-8") as out:
             write_head(out, self.cluster, at, ("Pod", "Node"), ("*",))
             out.writelines(f",\n{json.dumps(one)}" for one in found)

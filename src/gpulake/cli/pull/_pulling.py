@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from functools import wraps
@@ -10,10 +11,10 @@ from typing import Any
 import click
 
 from gpulake.cli._flow import flow_options
-from gpulake.cli._options import Function, quiet_option
+from gpulake.cli._options import FILE, Function, quiet_option
 from gpulake.cli._output import print_findings, print_json, print_table, remark
 from gpulake.cli._progress import progress_bar
-from gpulake.cli._times import Moment, Since
+from gpulake.cli._times import Moment, Since, Span
 from gpulake.flow import Flow
 from gpulake.pull import Source
 
@@ -52,6 +53,34 @@ def pull_options(function: Function) -> Function:
     ):
         call = option(call)
     return quiet_option(flow_options(call))
+
+
+def past_options(cluster: str) -> Callable[[Function], Function]:
+    """Of sources that a Prometheus stands in for."""
+
+    def add(function: Function) -> Function:
+        for option in (
+            click.option(
+                "--timeout", type=Span(), default="2m", show_default=True, metavar="SPAN", help="For one answer."
+            ),
+            click.option("--ca-file", type=FILE, help="Certificates to trust, as PEM. [default: those of the system]"),
+            click.option(
+                "--match", default="", metavar="LABELS", help='Of one cluster among several, such as cluster="tiger".'
+            ),
+            click.option(
+                "--step", type=Span(), default="5m", show_default=True, metavar="SPAN", help="Time between snapshots."
+            ),
+            click.option(
+                "--cluster", default=cluster, show_default=True, metavar="NAME", help="Name of the cluster in the lake."
+            ),
+            click.option(
+                "--url", required=True, metavar="URL", help="Address of the Prometheus, such as http://prometheus:9090."
+            ),
+        ):
+            function = option(function)
+        return function
+
+    return add
 
 
 def _pull(

@@ -100,7 +100,8 @@ def _row(said: Mapping[str, str]) -> dict[str, str]:
         "Reason": what,
         "reason_by": by or row.get("reason_by", ""),
         "reason_at": at or row.get("reason_at", ""),
-        "gpus": gpus or "0",
+        # Where the output has no column of resources, nobody knows.
+        "gpus": gpus or ("" if said.keys().isdisjoint(("Gres", "CfgTRES")) else "0"),
         "gpu_type": gpu_type,
         "held_gpus": "0" if is_idle else held or used,
     }

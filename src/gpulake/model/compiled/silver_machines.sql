@@ -42,6 +42,14 @@ kubernetes as (
 
 ),
 
+-- Output that does not say how many GPUs a node has is no inventory.
+counted as (
+
+    select * from __dbt__cte__slurm_snapshots
+    where gpus is not null
+
+),
+
 slurm as (
 
     
@@ -53,7 +61,7 @@ slurm as (
         when cluster_id in ('pai', 'synth') then cast(hash(node) >> 1 as bigint)
         else cast(hash(cluster_id, node) >> 1 as bigint)
     end as row_key
-        from __dbt__cte__slurm_snapshots
+        from counted
 
     ),
 

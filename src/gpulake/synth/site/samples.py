@@ -20,6 +20,7 @@ from gpulake.synth.site.plan import DAY_SECONDS, Plan, Site, iso
 from gpulake.synth.writer import Folder
 
 NODE_SECONDS = 900  # between the samples of node_exporter
+CPU_BUSY, CPU_SWING = 0.35, 0.2  # share of CPU time, on average, and by how much more at noon UTC
 DRIVER = "550.90.07"
 Holder = Callable[[Part], Labels]
 Always = Callable[[str], Labels]  # labels of all samples of a node
@@ -68,9 +69,10 @@ def _gpu_labels(site: Site, stretch: Stretch, parts: list[Part], holder: Holder,
 
 
 def _write(file: IO[bytes], metric: str, labels: pa.Array, values: Floats, times: Ints, kind: str = "gauge") -> int:
-    """Lines `metric{labels} value seconds`."""
+    """Lines `metric{labels} value seconds`. No kind: more series of the metric before."""
     numbers = values.astype(np.int64) if np.all(values == np.rint(values)) else values
-    file.write(f"# TYPE {metric.removesuffix('_total')} {kind}\n".encode())
+    if kind:
+        file.write(f"# TYPE {metric.removesuffix('_total')} {kind}\n".encode())
     lines = pc.binary_join_element_wise(
         pc.binary_join_element_wise(metric, labels, ""),
         pa.array(numbers).cast(pa.string()),
@@ -121,6 +123,13 @@ def _node_values(plan: Plan, times: Ints) -> Iterator[tuple[str, str, Labels, Fl
     yield "node_memory_MemTotal_bytes", "gauge", (), total
     yield "node_memory_MemAvailable_bytes", "gauge", (), np.rint(total * rng.uniform(0.55, 0.9, shape))
     yield "node_load1", "gauge", (), np.round(rng.gamma(6.0, 4.0, shape), 2)
+    # Of one CPU, which stands for all; less busy at night.
+    since, phase = times - site.begins_at, 2 * np.pi * times / DAY_SECONDS
+    first_phase = 2 * np.pi * site.begins_at / DAY_SECONDS
+    waves = -CPU_SWING * DAY_SECONDS / (2 * np.pi) * (np.sin(phase) - np.sin(first_phase))
+    busy = (CPU_BUSY * since + waves) * np.ones(shape)
+    for mode, kind, seconds in (("idle", "counter", since - busy), ("user", "", busy)):
+        yield "node_cpu_seconds_total", kind, (("cpu", "0"), ("mode", mode)), np.round(seconds, 2)
     is_failing = np.zeros(shape)
     for incident in plan.of_kind("failing_link"):
         # Since its begin, in hours: counters stay where they are afterwards.

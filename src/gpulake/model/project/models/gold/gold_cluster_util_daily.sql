@@ -23,7 +23,8 @@ machine_days as (
         stretches.dt,
         stretches.machine_key,
         machines.gpus,
-        machines.cores,
+        -- Where nothing says how many there are, each machine counts the same.
+        coalesce(machines.cores, 1) as cores,
         sum(case when stretches.busy_gpus is not null then stretches.seconds else 0 end) as gpu_seconds,
         sum(coalesce(stretches.seconds * stretches.busy_gpus, 0)) as busy_gpu_seconds,
         sum(case when stretches.cpu_util_ratio is not null then stretches.seconds else 0 end) as cpu_seconds,

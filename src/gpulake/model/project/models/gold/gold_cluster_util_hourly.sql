@@ -27,7 +27,8 @@ spans as (
     select
         stretches.cluster_id,
         machines.gpus,
-        machines.cores,
+        -- Where nothing says how many there are, each machine counts the same.
+        coalesce(machines.cores, 1) as cores,
         stretches.busy_gpus,
         stretches.cpu_util_ratio,
         clusters.hour_shift_seconds as shift,

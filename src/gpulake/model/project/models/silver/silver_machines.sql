@@ -34,10 +34,18 @@ kubernetes as (
 
 ),
 
+-- Output that does not say how many GPUs a node has is no inventory.
+counted as (
+
+    select * from {{ ref('slurm_snapshots') }}
+    where gpus is not null
+
+),
+
 slurm as (
 
     {{ newest(
-        ref('slurm_snapshots'),
+        'counted',
         machine_key('cluster_id', 'node'),
         'asked_at desc'
     ) }}
