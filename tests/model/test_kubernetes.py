@@ -291,3 +291,72 @@ def test_an_empty_list_of_a_pull_ends_what_ran_and_one_saved_by_hand_does_not(tm
     ):
         lake = built_from(tmp_path / name, {"early.json": early, "late.json": late})
         assert rows_of(lake, "SELECT status FROM silver_jobs") == [{"status": status}]
+
+
+def claim(name: str, holders: tuple[str, ...], *devices: str, driver: str = "gpu.nvidia.com", **more: Any) -> Object:
+    results = [{"request": "gpu", "driver": driver, "pool": "dra-1", "device": device, **more} for device in devices]
+    reserved = [{"resource": "pods", "name": uid.removeprefix("uid-"), "uid": uid} for uid in holders]
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": metadata(name, "nlp"),
+        "status": {"allocation": {"devices": {"results": results}}, "reservedFor": reserved} if holders else {},
+    }
+
+
+def offer(name: str, *devices: tuple[str, str], is_beta: bool = False) -> Object:
+    """A slice of a node's pool, in version 1 or v1beta1."""
+    listed = []
+    for device, kind in devices:
+        told = {"attributes": {"type": {"string": kind}, "productName": {"string": "NVIDIA H100 80GB HBM3"}}}
+        listed.append({"name": device, **({"basic": told} if is_beta else told)})
+    return {
+        "apiVersion": f"resource.k8s.io/{'v1beta1' if is_beta else 'v1'}",
+        "kind": "ResourceSlice",
+        "metadata": metadata(name),
+        "spec": {"driver": "gpu.nvidia.com", "nodeName": "dra-1", "pool": {"name": "dra-1"}, "devices": listed},
+    }
+
+
+def test_gpus_of_resource_claims_are_held_and_those_of_slices_are_capacity(tmp_path: Path) -> None:
+    """Three GPUs on one node: a pod on one, two that share one, one on a MIG instance, and one that only looks on."""
+
+    def told(clock: str) -> list[Object]:
+        names = ("whole", "half-a", "half-b", "slice", "watcher", "queued")
+        pods = [
+            pod(metadata(name, "nlp"), *(("", {}, "", "Pending") if name == "queued" else ("dra-1", {}, "10:00")))
+            for name in names
+        ]
+        if clock == "12:00":  # over, and their claims freed
+            pods = [
+                pod(
+                    metadata("whole", "nlp"),
+                    "dra-1",
+                    {},
+                    "10:00",
+                    "Succeeded",
+                    containerStatuses=[ran("10:00", "11:30")],
+                )
+            ]
+        claims = [
+            claim("one", ("uid-whole",), "gpu-0"),
+            claim("both", ("uid-half-a", "uid-half-b"), "gpu-1"),
+            claim("mig", ("uid-slice",), "gpu-2-mig-1g10gb-19-0"),
+            claim("look", ("uid-watcher",), "gpu-0", adminAccess=True),
+            claim("nic", ("uid-whole",), "ens1", driver="dra.net"),
+            claim("none", ()),
+        ]
+        slices = [
+            offer("s1", ("gpu-0", "gpu"), ("gpu-1", "gpu")),
+            offer("s2", ("gpu-2", "gpu"), ("gpu-2-mig", "mig"), is_beta=True),
+        ]
+        return [*pods, *(claims if clock < "12:00" else []), *slices, node("dra-1", {})]
+
+    clocks_ = ("10:30", "11:00", "12:00")
+    lake = built_from(tmp_path, {f"{one}.json": snapshot(one, *told(one)) for one in clocks_})
+    held = "SELECT pod_name, round(gpus, 4) AS gpus FROM silver_pod_runs WHERE gpus > 0 ORDER BY pod_name"
+    assert [tuple(row.values()) for row in rows_of(lake, held)] == [
+        ("half-a", 0.5), ("half-b", 0.5), ("slice", 0.1429), ("whole", 1.0),
+    ]  # fmt: skip
+    machines = "SELECT machine_id, gpus, gpu_type, gpu_model FROM silver_machines"
+    assert [tuple(row.values()) for row in rows_of(lake, machines)] == [("dra-1", 3, "NVIDIA H100 80GB HBM3", "H100")]

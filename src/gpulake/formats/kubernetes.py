@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from gpulake.formats.json_text import word
 from gpulake.formats.kernel import event_in
+from gpulake.formats.kubernetes_claims import claim_row, slice_row
 from gpulake.formats.kubernetes_gpus import Gpus, node_gpus, pod_requests, words
 
 API = "gpulake/v1"  # of the object that says what a pulled file is
@@ -218,6 +219,8 @@ READ: Mapping[str, Callable[[Mapping[str, Any]], Row]] = {
     "Node": _node,
     "Event": _event,
     SNAPSHOT: _snapshot,
+    "ResourceClaim": claim_row,
+    "ResourceSlice": slice_row,
 }
 
 

@@ -51,6 +51,42 @@ nodes as (
 
 ),
 
+-- GPUs by dynamic resource allocation. A claim is freed or gone once its pod ended: the most that was ever seen counts.
+reserved as (
+
+    select
+        cluster_id,
+        uid,
+        gpu_shares / len(string_split(held_by, ',')) as gpus,
+        unnest(string_split(held_by, ',')) as pod_uid
+    from __dbt__cte__kubernetes_rows
+    where kind = 'ResourceClaim' and held_by is not null and gpu_shares > 0
+
+),
+
+claims as (
+
+    select
+        cluster_id,
+        pod_uid,
+        uid,
+        max(gpus) as gpus
+    from reserved
+    group by cluster_id, pod_uid, uid
+
+),
+
+claimed as (
+
+    select
+        cluster_id,
+        pod_uid,
+        sum(gpus) as gpus
+    from claims
+    group by cluster_id, pod_uid
+
+),
+
 lives as (
 
     select
@@ -182,7 +218,9 @@ owned as (
         false
     ) as is_of_job,
         latest.owner_kind = 'Job' and coalesce(first.planned_pods, 1) = 1 as is_alone_in_owner,
-        coalesce(latest.gpu_devices, 0) * coalesce(nodes.device_ratio, 1) + coalesce(latest.gpu_shares, 0) as held_gpus,
+        coalesce(latest.gpu_devices, 0) * coalesce(nodes.device_ratio, 1)
+        + coalesce(latest.gpu_shares, 0)
+        + coalesce(claimed.gpus, 0) as held_gpus,
         nodes.gpu_type as node_gpu_type,
         waits.wait_reason,
         waits.wait_message
@@ -192,6 +230,7 @@ owned as (
     left join owners as second on first.cluster_id = second.cluster_id and first.parent_uid = second.owner_uid
     left join stops on latest.cluster_id = stops.cluster_id and latest.uid = stops.object_uid
     left join waits on latest.cluster_id = waits.cluster_id and latest.uid = waits.uid
+    left join claimed on latest.cluster_id = claimed.cluster_id and latest.uid = claimed.pod_uid
     left join nodes on latest.cluster_id = nodes.cluster_id and latest.node = nodes.machine_id
     left join listings
         on

@@ -3,7 +3,9 @@
 with owners as (
 
     select * from {{ ref('kubernetes_rows') }}
-    where kind not in ('Pod', 'Node', 'Event', 'Snapshot', 'Workload') and uid is not null
+    where
+        kind not in ('Pod', 'Node', 'Event', 'Snapshot', 'Workload', 'ResourceClaim', 'ResourceSlice')
+        and uid is not null
 
 ),
 

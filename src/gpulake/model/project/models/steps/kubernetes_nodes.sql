@@ -42,6 +42,22 @@ latest as (
 
 ),
 
+-- What drivers of dynamic resource allocation offer, as they last did; the pool of a node may be in several slices.
+offered as (
+
+    select
+        cluster_id,
+        node,
+        seen_at,
+        sum(gpus) as gpus,
+        max(gpu_type) as gpu_type
+    from {{ ref('kubernetes_rows') }}
+    where kind = 'ResourceSlice' and gpus > 0 and node is not null
+    group by cluster_id, node, seen_at
+    qualify row_number() over (partition by cluster_id, node order by seen_at desc) = 1
+
+),
+
 listings as (
 
     select * from {{ ref('kubernetes_listings') }}
@@ -53,8 +69,9 @@ select
     latest.cluster_id,
     latest.name as machine_id,
     {{ machine_key('latest.cluster_id', 'latest.name') }} as machine_key,
-    latest.gpu_type,
-    cast({{ finite('latest.gpus') }} as bigint) as gpus,
+    coalesce(nullif(latest.gpu_type, ''), offered.gpu_type) as gpu_type,
+    -- The same boards may be offered by a device plugin as well.
+    cast(greatest({{ finite('latest.gpus') }}, coalesce(offered.gpus, 0)) as bigint) as gpus,
     {{ finite('latest.cores') }} as cores,
     cast({{ finite('latest.memory_bytes') }} as bigint) as memory_bytes,
     {{ finite('latest.device_ratio') }} as device_ratio,
@@ -62,3 +79,4 @@ select
     {{ local_day('listings.next_at', 'latest.time_zone') }} as gone_on
 from latest
 left join listings on latest.cluster_id = listings.cluster_id and latest.seen_at = listings.seen_at
+left join offered on latest.cluster_id = offered.cluster_id and latest.name = offered.node
