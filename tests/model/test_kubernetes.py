@@ -322,11 +322,9 @@ def test_gpus_of_resource_claims_are_held_and_those_of_slices_are_capacity(tmp_p
     """Three GPUs on one node: a pod on one, two that share one, one on a MIG instance, and one that only looks on."""
 
     def told(clock: str) -> list[Object]:
-        names = ("whole", "half-a", "half-b", "slice", "watcher", "queued")
-        pods = [
-            pod(metadata(name, "nlp"), *(("", {}, "", "Pending") if name == "queued" else ("dra-1", {}, "10:00")))
-            for name in names
-        ]
+        names = ("whole", "half-a", "half-b", "slice", "watcher")
+        pods = [pod(metadata(name, "nlp"), "dra-1", {}, "10:00") for name in names]
+        pods += [pod(metadata("queued", "nlp"), "", {}, phase="Pending")]
         if clock == "12:00":  # over, and their claims freed
             pods = [
                 pod(

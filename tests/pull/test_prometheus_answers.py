@@ -251,6 +251,8 @@ def test_a_server_that_is_slow_is_given_up_at_the_deadline(pulling: Pulling) -> 
             refuse(302, headers={"Location": "https://login.example/oauth"}),
             r"a redirect to https://login\.example/oauth",
         ),
+        (refuse(404), r"what answers at .* is no Prometheus \(nothing has landed\)"),
+        (refuse(400, "bad_data", "1:12: parse error"), r"answers 400 Bad Request: 1:12: parse error \(nothing"),
         (lambda server, handler, _: server.send(handler, b"<html>"), "what answers at .* is no Prometheus"),
         (lambda server, handler, _: server.send(handler, b'{"status":"success"}'), "is no Prometheus"),
     ],

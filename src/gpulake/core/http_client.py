@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import http.client
+import json
 import random
 import socket
 import ssl
@@ -236,10 +237,11 @@ class HttpClient:
 
     def _refusal(self, response: http.client.HTTPResponse) -> RefusedError:
         body = response.read(MOST_ERROR_BYTES)
-        said = " ".join(body.decode(errors="replace").split())[:MOST_WORDS]
+        said = _said(body)
         status = response.status
         words = f"{self.url} answers {status} {response.reason}"
-        hint = "look at the server's log"
+        # What is not there, or not understood, was asked for wrongly.
+        hint = "check the address, and what is asked for" if status in (400, 404, 422) else "look at the server's log"
         if 300 <= status < 400:
             leads_to = urlsplit(response.getheader("Location") or "")
             words += f": a redirect to {leads_to.scheme}://{leads_to.hostname}{leads_to.path}"
@@ -249,3 +251,13 @@ class HttpClient:
         elif said and not said.startswith("<"):
             words += f": {said}"
         return RefusedError(words, hint, status, body, retry_after(response.getheader("Retry-After")))
+
+
+def _said(body: bytes) -> str:
+    """What an answer says of its failure; of JSON, its words only."""
+    try:
+        error = json.loads(body)["error"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        error = None
+    text = error if isinstance(error, str) else body.decode(errors="replace")
+    return " ".join(text.split())[:MOST_WORDS]

@@ -85,6 +85,7 @@ def _pull_spans(flow: Flow, source: Source, result: PullResult, folder: Path) ->
                 result = replace(_counted(result, landings), notes=piece.notes)
         except PullError as error:
             landed = f"{result.rows_landed:,} rows until {at:%Y-%m-%d %H:%M:%S} UTC have landed"
+            landed = landed if result.rows_landed else "nothing has landed"
             raise PullError(f"{error.message} ({landed})", error.hint) from error
         finally:
             flow.report = whole

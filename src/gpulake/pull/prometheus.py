@@ -177,7 +177,12 @@ class _Pulling:
 
 def check_clock(client: HttpClient, clock: Clock) -> None:
     """Asked for before anything else, so that a wrong address is the first thing that is noticed."""
-    answer = client.ask("/api/v1/query", {"query": "time()"}, is_posted=True)
+    try:
+        answer = client.ask("/api/v1/query", {"query": "time()"}, is_posted=True)
+    except RefusedError as error:
+        if error.status == 404:
+            raise _no_prometheus(client.url) from None
+        raise
     _data(client.url, answer)
     there, here = answer.server_time, clock.now()
     off = abs((there - here).total_seconds()) if there else 0.0
