@@ -23,7 +23,15 @@ def test_a_kind_that_nobody_defined_is_a_warning_of_unknown_scope() -> None:
 
 def test_kinds_are_asked_for_by_what_they_are_about() -> None:
     assert kinds_about("user") == ("idle_gpus", "runaway_user")
-    assert FACTS == ("ledger", "missing_demand", "missing_begin", "idle_gpus", "flagged_day", "fewer_rows")
+    assert FACTS == (
+        "ledger",
+        "missing_demand",
+        "missing_begin",
+        "idle_gpus",
+        "flagged_day",
+        "fewer_rows",
+        "failed_job",
+    )
 
 
 def test_severities_are_ordered_and_a_word_that_is_none_counts_as_the_least() -> None:

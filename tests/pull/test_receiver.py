@@ -44,7 +44,7 @@ def post(address: str, path: str, body: bytes, headers: dict[str, str] | None = 
 
 @contextmanager
 def receiving(flow: Flow) -> Iterator[str]:
-    found = Receiving(flow, "127.0.0.1", 0, 0.02)
+    found = Receiving(flow, "127.0.0.1", 0, 0.02, print)
     thread = threading.Thread(target=lambda: list(found.run()))
     thread.start()
     try:

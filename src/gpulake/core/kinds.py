@@ -38,6 +38,9 @@ KINDS: Mapping[str, Kind] = {
     "fewer_rows": Kind("table", is_fact=True),
     # Events that are serious from the first one on
     "node_fault": Kind("node", "critical", open_hours=7 * 24),
+    # Jobs of a stream, as they end: by a node's fault, or by their own
+    "lost_job": Kind("job"),
+    "failed_job": Kind("job", "info", is_fact=True),
     # Watches
     "failure_burst": Kind("cluster"),
     "long_queue": Kind("cluster"),

@@ -10,10 +10,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpulake.core.errors import GpulakeError
 from gpulake.core.tables import bronze_tables
 from gpulake.core.types import BadRow, CsvLayout, Landing
-from gpulake.flow.urgent import TABLE, open_incidents
+from gpulake.flow.urgent import Urgent
 from gpulake.formats.messages import MESSAGES, Message, MessageFormat
 from gpulake.lake.streams import Batch, Move, MovedOnError, Streams
 from gpulake.pull.kafka import Kafka, KafkaReader
@@ -184,8 +183,9 @@ class Ingesting:
             reader = KafkaReader(self._kafka, list(self._formats), begin, drop, self._from_time)
             try:
                 reader.take_all() if is_once else reader.join()
+                urgent = Urgent(self._flow, streams)
                 for batch in self._loop(reader, topics, is_once):
-                    self._act(streams, batch)
+                    self._mention(urgent.see(batch.landings))
                     yield batch
             finally:
                 reader.close()
@@ -228,14 +228,6 @@ class Ingesting:
             reader.lag(),
             tuple(landings),
         )
-
-    def _act(self, streams: Streams, batch: Ingested) -> None:
-        """What cannot wait for a build. The rows have landed: whatever fails here, the next build makes good."""
-        events = [row for one in batch.landings if one.table == TABLE for row in streams.rows(one)]
-        try:
-            open_incidents(self._flow, events)
-        except GpulakeError as error:
-            self._mention(f"incidents are left to the next build: {error.message}")
 
     def _mention(self, error: str) -> None:
         if error and error != self._said:  # once, while it lasts

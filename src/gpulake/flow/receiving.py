@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from gpulake.core.errors import GpulakeError
 from gpulake.core.types import Landing
-from gpulake.flow.ingesting import Ingested, stream_layout
+from gpulake.flow.ingesting import Ingested, Say, stream_layout
+from gpulake.flow.urgent import Urgent
 from gpulake.formats.messages import MESSAGES, SAMPLES
 from gpulake.lake.streams import Batch, Move, MovedOnError, Streams
 from gpulake.pull.receiver import Receiver, Request
@@ -29,8 +30,8 @@ HASH_DIGITS = 24
 
 
 class Receiving:
-    def __init__(self, flow: Flow, host: str, port: int, seconds: float) -> None:
-        self._flow, self._seconds = flow, seconds
+    def __init__(self, flow: Flow, host: str, port: int, seconds: float, say: Say) -> None:
+        self._flow, self._seconds, self._say = flow, seconds, say
         self.receiver = Receiver(host, port, os.environ)
         self._stopping = threading.Event()
         self._formats = {kind: MESSAGES.get(kind)() for kind in ("otlp", "remote_write")}
@@ -42,7 +43,7 @@ class Receiving:
         """Until it is stopped; what waits then is landed and answered."""
         serving = threading.Thread(target=self.receiver.serve_forever, args=(0.1,), daemon=True)
         with Streams(self._flow.lake.create()) as streams:
-            self._streams = streams
+            self._streams, self._urgent = streams, Urgent(self._flow, streams)
             self._reload()
             serving.start()
             try:
@@ -67,6 +68,8 @@ class Receiving:
             raise
         for one in requests:
             one.answer(200)
+        if said := self._urgent.see(landings):
+            self._say(said)
         if landings:
             yield Ingested(
                 "http",

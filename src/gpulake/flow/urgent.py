@@ -1,91 +1,82 @@
-"""Serious events of nodes that a stream has just landed: incidents, and their alerts, that wait for no build.
+"""Incidents of what a stream has just landed, and their alerts, that wait for no build.
 
-They are the same incidents as those of the next build, which finds the same faults.
+They are incidents like those of builds: a build that finds the same adds to them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from itertools import groupby
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from functools import cache, cached_property
+from typing import TYPE_CHECKING
 
 from gpulake.core.errors import GpulakeError
-from gpulake.core.incidents import Incident
 from gpulake.core.rows import as_row
+from gpulake.core.types import Finding, Landing
 
 if TYPE_CHECKING:
+    from gpulake.detect.sudden import Clusters, Sudden
     from gpulake.flow import Flow
+    from gpulake.lake.streams import Streams
 
-TABLE = "bronze_node_events"
-SERIOUS = ("critical", "warning")
 CLUSTERS = "SELECT node_id, min(cluster_id) AS cluster_id FROM silver_nodes GROUP BY node_id"
 NEVER = datetime.min.replace(tzinfo=UTC)
 
 
-def open_incidents(flow: Flow, events: Iterable[dict[str, Any]]) -> list[Incident]:
-    """The changes; none of them resolves anything. The events are rows of bronze_node_events."""
-    from gpulake.act.incidents.findings import sightings
-    from gpulake.act.incidents.grouping import group
-    from gpulake.detect.faults import fault_finding
-    from gpulake.flow.alerting import queue_alerts
+class Urgent:
+    def __init__(self, flow: Flow, streams: Streams) -> None:
+        self._flow, self._streams = flow, streams
 
-    serious = [row for event in events if (row := _fault(event))]
-    if not serious:
-        return []
-    clusters = _clusters(flow)
-    known = flow.config.telemetry_cluster
-    by_node = sorted(serious, key=lambda row: (row["node_id"], row["severity"], row["began_at"], row["kind"]))
-    found = []
-    for node, faults in groupby(by_node, itemgetter("node_id")):
-        cluster = clusters.get(node, known)
-        found.append(as_row(fault_finding([{**fault, "cluster_id": cluster} for fault in faults])))
-    now = flow.clock.now()
-    settings = flow.config.incidents
-    with flow.lake.incidents.changing() as incidents:
-        seen = sightings(found, settings, lambda _: now)
-        changes = group(incidents.histories, seen, lambda _: NEVER, settings, now)
-        incidents.append(changes)
-    queue_alerts(flow.lake, flow.clock)
-    if flow.sends_alerts_at_once:
-        flow.send_alerts_if_free()
-    return changes
+    def see(self, landings: Sequence[Landing]) -> str:
+        """The rows have landed: whatever fails here, which it says, is left to the next build."""
+        try:
+            if found := self._found(landings):
+                self._open(found)
+        except GpulakeError as error:
+            return f"incidents are left to the next build: {error.message}"
+        return ""
 
+    def _found(self, landings: Sequence[Landing]) -> list[Finding]:
+        from gpulake.detect.sudden import ROWS
 
-def _fault(event: dict[str, Any]) -> dict[str, Any] | None:
-    """As a row of the query of detect/faults.py; None for what is not serious."""
-    from gpulake.formats.kernel import kernel_faults
+        found: list[Finding] = []
+        cluster_of, now = self._cluster_of(), self._flow.clock.now()
+        for one in landings:
+            rows = self._streams.rows(one, ROWS[one.table]) if one.table in ROWS and one.rows_landed else []
+            found += self._sudden.find(one.table, rows, cluster_of, now)
+        return found
 
-    fault = kernel_faults().get(event["kind"])
-    if fault is None:
-        return None
-    code = None if event["code"] is None else int(event["code"])
-    known = fault.codes.get(code) if code is not None else None
-    severity = known.severity if known else fault.severity
-    if severity not in SERIOUS:
-        return None
-    at = datetime.fromtimestamp(event["ts_ms"] / 1000, UTC)
-    return {
-        "node_id": event["node"],
-        "severity": severity,
-        "kind": event["kind"],
-        "code": code,
-        "subject": event["subject"],
-        "began_at": at,
-        "ended_at": at,
-        "events": 1,
-        "jobs": [],
-    }
+    @cached_property
+    def _sudden(self) -> Sudden:
+        from gpulake.detect.sudden import Sudden
 
+        standing = [history[-1] for history in self._flow.lake.incidents.histories().values()]
+        return Sudden(one.subject for one in standing if one.kind == "node_fault" and one.state != "resolved")
 
-def _clusters(flow: Flow) -> dict[str, str]:
-    """Of each node, as the last build has it."""
-    try:
-        with flow.lake.reading() as reader:
-            rows: Sequence[dict[str, Any]] = (
-                reader.query(CLUSTERS).to_pylist() if "silver_nodes" in reader.tables() else []
-            )
-    except GpulakeError:
-        return {}  # a build that cannot be read is for the next one to replace
-    return {row["node_id"]: row["cluster_id"] for row in rows}
+    def _open(self, found: Sequence[Finding]) -> None:
+        from gpulake.act.incidents.findings import sightings
+        from gpulake.act.incidents.grouping import group
+        from gpulake.flow.alerting import queue_alerts
+
+        flow, now = self._flow, self._flow.clock.now()
+        settings = flow.config.incidents
+        with flow.lake.incidents.changing() as incidents:
+            seen = sightings(map(as_row, found), settings, lambda _: now)
+            incidents.append(group(incidents.histories, seen, lambda _: NEVER, settings, now))
+        queue_alerts(flow.lake, flow.clock)
+        if flow.sends_alerts_at_once:
+            flow.send_alerts_if_free()
+
+    def _cluster_of(self) -> Clusters:
+        """As the last build has it, which is read where a node is asked for."""
+
+        @cache
+        def clusters() -> dict[str, str]:
+            try:
+                with self._flow.lake.reading() as reader:
+                    rows = reader.query(CLUSTERS).to_pylist() if "silver_nodes" in reader.tables() else []
+            except GpulakeError:
+                return {}  # a build that cannot be read is for the next one to replace
+            return {row["node_id"]: row["cluster_id"] for row in rows}
+
+        return lambda node: clusters().get(node, self._flow.config.telemetry_cluster)

@@ -143,10 +143,9 @@ class Streams:
                 self._lake.bronze.folder / table, schema, [], "positions", {"positions": len(moves)}, moves=moves
             )
 
-    def rows(self, landing: Landing) -> list[dict[str, Any]]:
-        """What has just landed, of a table with few rows."""
+    def rows(self, landing: Landing, like: list[list[tuple[str, str, Any]]] | None = None) -> list[dict[str, Any]]:
+        """What has just landed, where any of these conditions holds, each with all of its parts."""
+        path = self._lake.bronze.folder / landing.table / landing.file
         with lake_errors(f"reading {landing.source}"):
-            found: list[dict[str, Any]] = pq.read_table(
-                self._lake.bronze.folder / landing.table / landing.file
-            ).to_pylist()
+            found: list[dict[str, Any]] = pq.read_table(path, filters=like).to_pylist()
         return found

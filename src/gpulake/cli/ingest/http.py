@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 
 import click
 
@@ -33,7 +34,7 @@ def command(listen: str, batch: timedelta, flow: Flow, as_json: bool) -> None:
     if not host or not port.isdigit() or int(port) > 65535:
         raise UsageError(f"--listen is {listen!r}", "write it like 127.0.0.1:4318")
     try:
-        receiving = Receiving(flow, host.strip("[]"), int(port), batch.total_seconds())
+        receiving = Receiving(flow, host.strip("[]"), int(port), batch.total_seconds(), partial(click.echo, err=True))
     except OSError as error:
         raise GpulakeError(f"cannot listen on {listen}: {error.strerror}", "choose another port") from error
     click.echo(f"listening on {receiving.receiver.address}", err=True)
