@@ -9,6 +9,7 @@ import pytest
 from gpulake.core.config import Config, load
 from gpulake.core.errors import ConfigError
 from gpulake.core.nudge_settings import Nudges
+from gpulake.pull import kafka, prometheus, receiver
 
 
 @pytest.fixture(autouse=True)
@@ -138,3 +139,12 @@ def test_what_is_not_finite_or_nested_too_deeply_is_an_error(tmp_path: Path, con
         load({}, {})
     assert caught.value.message == message
     assert caught.value.hint
+
+
+def test_logins_of_live_sources_are_in_the_environment_and_are_no_settings() -> None:
+    known = {kafka.PREFIX + word for word in kafka.SECRETS}
+    known |= {f"{prometheus.PREFIX}_{word}" for word in ("TOKEN", "USER", "PASSWORD")} | {receiver.TOKEN}
+    assert load({}, dict.fromkeys(known, "secret")) == load({}, {})
+    for typo in ("GPULAKE_KAFKA_PASSWRD", "GPULAKE_RECEIVER_TOKENS"):
+        with pytest.raises(ConfigError, match="unknown setting"):
+            load({}, {typo: "secret"})

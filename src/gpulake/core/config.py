@@ -35,9 +35,19 @@ FILE_NAME = "gpulake.toml"
 LAKE_MODES = {"owner": 0o700, "group": 0o2770, "everyone": 0o755}
 LAKE_MARKER = "gpulake.json"  # the file that makes a folder a lake
 ENVIRONMENT_PREFIX = "GPULAKE_"
+# How to log in at live sources: the words after the prefix that each of them has.
+SOURCE_VARIABLES = {
+    "GPULAKE_PROMETHEUS_": ("TOKEN", "USER", "PASSWORD"),
+    "GPULAKE_RECEIVER_": ("TOKEN",),
+    "GPULAKE_KAFKA_": (
+        *("USER", "PASSWORD", "SASL_MECHANISM", "SECURITY_PROTOCOL"),
+        *("CA_FILE", "CERTIFICATE_FILE", "KEY_FILE", "KEY_PASSWORD"),
+    ),
+}
 # Variables with our prefix that are not settings of Config.
 OTHER_VARIABLES = {
     *("GPULAKE_CONFIG", "GPULAKE_REAL_DATA", "GPULAKE_TRACE"),
+    *(prefix + word for prefix, words in SOURCE_VARIABLES.items() for word in words),
     *(KEY_VARIABLE, TOKENS_VARIABLE, PROXY_VARIABLE),
 }
 
