@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install demo test check bench docs clean
+.PHONY: help install demo test check bench wheel docs clean
 
 help:
 	@echo "make demo      a lake, a finding and plots, from nothing"
@@ -11,6 +11,7 @@ help:
 	@echo "make bench     speed and memory, side by side with the reference"
 	@echo "make install   the command alone, in $(VENV)"
 	@echo "make check     format, lint, types, walls, SQL, generated files"
+	@echo "make wheel     dist/, built and checked"
 	@echo "make docs      write the generated files anew"
 
 # What the command itself needs.
@@ -34,12 +35,16 @@ test: $(VENV)/.dev .venv-prefect/.prefect
 	scripts/check
 	scripts/test --all
 	scripts/bench --smoke
+	scripts/wheel
 
 check: $(VENV)/.dev
 	scripts/check
 
 bench: $(VENV)/.dev
 	scripts/bench
+
+wheel: $(VENV)/.dev
+	scripts/wheel
 
 docs: $(VENV)/.dev
 	scripts/docs

@@ -1,6 +1,6 @@
 """gpulake: from raw GPU-cluster traces to tested tables, findings and plots."""
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 
 def __getattr__(name: str) -> object:

@@ -51,7 +51,13 @@ def _names(_context: click.Context, _parameter: click.Parameter, value: str) -> 
 
 _OPTIONS: tuple[Callable[[Function], Function], ...] = (
     dir_option,
-    click.option("--run-id", default="", help="The run's name. [default: the time, such as 20260102T030405Z]"),
+    click.option(
+        "--run-id",
+        envvar="RUN_ID",
+        show_envvar=True,
+        default="",
+        help="The run's name. [default: the time, such as 20260102T030405Z]",
+    ),
     click.option("--node-id", default="", help="This node's name in the run. [default: the host's name]"),
     click.option("--stage", default="", help="Stage of the node, such as edge or cloud."),
     click.option("--interface", default="", help="The network interface of the run. [default: of the default route]"),

@@ -15,7 +15,9 @@ from gpulake.core.words import label
 @click.command(context_settings={"allow_interspersed_args": False})
 @click.argument("arguments", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD [ARG]...")
 @click.option("--run-dir", type=click.Path(path_type=Path, file_okay=False), help="The run's folder on this node.")
-@click.option("--run-id", default="", help="Or the run, with --dir and --node-id: DIR/RUN_ID/NODE_ID is its folder.")
+@click.option(
+    "--run-id", default="", help="Or the run, with --dir and --node-id: DIR/RUN_ID/NODE_ID is its folder. [env: RUN_ID]"
+)
 @dir_option
 @click.option("--node-id", "node", default="", help="This node. [default: the run's, or the host's name]")
 @click.option("--stage", default="", help="Its stage. [default: the run's]")
@@ -79,6 +81,8 @@ def command(
 def _folder(run_dir: Path | None, run_id: str, base: Path, node: str) -> Path:
     from gpulake.collect.identity import identify
 
+    if run_dir is None:
+        run_id = run_id or os.environ.get("RUN_ID", "")
     if (run_dir is None) == (not run_id):
         raise UsageError("which run is it?", "give --run-dir, or --run-id")
     return run_dir or base / run_id / identify(run_id=run_id, node_id=node).node_id
