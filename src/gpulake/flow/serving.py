@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING
 from gpulake.core.clock import Clock, SystemClock
 from gpulake.core.errors import UsageError
 from gpulake.detect.listing import explain
-from gpulake.flow.incidents import change
+from gpulake.flow.alerting import try_sink
+from gpulake.flow.annotating import annotate, remove_annotation, remove_view, save_view
+from gpulake.flow.incidents import add_window, change, remove_window
 from gpulake.lake import Lake
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from gpulake.show.web.actions import Actions
+    from gpulake.show.web.changes import Change
     from gpulake.show.web.guard import Guard
 
 
@@ -28,12 +31,27 @@ def application(lake: Lake, guard: Guard | None = None, clock: Clock | None = No
     place = lake.open()
     # A lake that is mounted read-only, or that belongs to another user, is only shown.
     can_write = os.access(place.root, os.W_OK)
-    acts = actions(place, clock or SystemClock()) if can_write else None
-    return create_app(place, guard, acts, lambda incident_id: explain(place, incident_id))
+    now = clock or SystemClock()
+    acts = actions(place, now) if can_write else None
+    kept = changes(place, now) if can_write else {}
+    return create_app(place, guard, acts, lambda incident_id: explain(place, incident_id), kept)
 
 
 def actions(lake: Lake, clock: Clock) -> Actions:
     return lambda verb, incident_id, by, values: change(lake, clock, verb, incident_id, by, **values).only
+
+
+def changes(lake: Lake, clock: Clock) -> dict[str, Change]:
+    """What people change on the dashboard beside incidents."""
+    return {
+        "save_view": lambda who, values: save_view(lake, clock, who.name, **values).view_id,
+        "remove_view": lambda who, values: remove_view(lake, clock, who.name, values["id"], who.is_operator).view_id,
+        "annotate": lambda who, values: annotate(lake, clock, who.name, **values).annotation_id,
+        "remove_annotation": lambda who, values: remove_annotation(lake, clock, who.name, values["id"]).annotation_id,
+        "add_window": lambda who, values: add_window(lake, clock, who.name, **values).window_id,
+        "remove_window": lambda who, values: remove_window(lake, clock, values["id"], who.name).window_id,
+        "test_sink": lambda _, values: try_sink(lake, clock, values["id"]).alert_id,
+    }
 
 
 def serve(lake: Lake, host: str, port: int, started: Callable[[str], None]) -> None:

@@ -30,6 +30,8 @@ FILES = {
     "log_templates": "log_templates.jsonl",
     "incident_events": "incidents.jsonl",
     "maintenance_window_events": "windows.jsonl",
+    "saved_view_events": "views.jsonl",
+    "annotation_events": "annotations.jsonl",
     "alert_events": "alerts.jsonl",
     "recoveries": "recoveries.jsonl",
     "rule_events": "rules.jsonl",

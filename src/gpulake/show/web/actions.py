@@ -92,7 +92,7 @@ _BODIES: dict[str, type[NoteModel]] = {
     "comment": CommentModel,
     "correct": CorrectModel,
 }
-_ERRORS: dict[int | str, dict[str, Any]] = {
+ERRORS_OF_ACTIONS: dict[int | str, dict[str, Any]] = {
     **ERRORS,
     **{
         code: {"model": ErrorModel, "description": words}
@@ -114,13 +114,17 @@ def router(answers: Answers, actions: Actions | None) -> APIRouter:
 
 
 def permitted(request: Request) -> None:
+    is_json(request)
+    viewer = viewer_of(request)
+    if not viewer.is_operator:
+        raise refused(403, f"{label(viewer.name, 80)} may look, and not act", "ask an operator")
+
+
+def is_json(request: Request) -> None:
     """Forms of other sites cannot send JSON, and the guard refuses requests of their scripts."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise refused(415, f"an action is JSON, and not {label(kind, 80)!r}", "send Content-Type: application/json")
-    viewer = viewer_of(request)
-    if not viewer.is_operator:
-        raise refused(403, f"{label(viewer.name, 80)} may look, and not act", "ask an operator")
 
 
 def refused(status: int, message: str, hint: str) -> HTTPException:
@@ -162,7 +166,7 @@ def _add(routes: APIRouter, answers: Answers, actions: Actions | None, verb: str
         summary=SUMMARIES[verb],
         operation_id=f"{verb}_incident",
         response_model=IncidentModel,
-        responses=_ERRORS,
+        responses=ERRORS_OF_ACTIONS,
     )
 
 

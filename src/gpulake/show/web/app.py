@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import cache
 
@@ -16,9 +16,11 @@ from gpulake import __version__
 from gpulake.lake import Lake
 from gpulake.lake.sandbox import Sandbox
 from gpulake.show.web import actions as acting
-from gpulake.show.web import api, events, html, login, metrics, sql
+from gpulake.show.web import api, events, html, login, metrics, sql, tools
+from gpulake.show.web import changes as changing
 from gpulake.show.web.actions import Actions
 from gpulake.show.web.answers import Answers
+from gpulake.show.web.changes import Change
 from gpulake.show.web.errors import add_errors
 from gpulake.show.web.explained import Explain
 from gpulake.show.web.guard import Guard, Guarded
@@ -30,7 +32,11 @@ LEAST_ZIPPED_BYTES = 1_000
 
 
 def create_app(
-    lake: Lake, guard: Guard | None = None, actions: Actions | None = None, explain: Explain | None = None
+    lake: Lake,
+    guard: Guard | None = None,
+    actions: Actions | None = None,
+    explain: Explain | None = None,
+    changes: Mapping[str, Change] | None = None,
 ) -> FastAPI:
     """The dashboard of a lake. Without a guard every client is let in, under any host name."""
     answers, guard = Answers(lake), guard or Guard(lake.config.serve)
@@ -71,7 +77,9 @@ def create_app(
         sql.router(lake.config.serve, sandbox),
         api.router(answers),
         acting.router(answers, actions),
+        changing.router(changes or {}),
         html.router(answers, explain),
+        tools.router(answers, guard),
     ):
         # Not `include_router`: that makes each of the hundreds of routes anew, for settings that no part has.
         app.router.routes += part.routes

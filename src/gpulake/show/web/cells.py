@@ -78,11 +78,12 @@ def number(column: str, value: float) -> str:
         return "–"
     if column.endswith("_ratio"):
         return f"{value:.1%}"
-    if column.endswith("_seconds"):
+    if column == "seconds" or column.endswith("_seconds"):
         return duration(value)
     if column.endswith("_bytes"):
         return size(value)
-    if isinstance(value, int) or column == "count" or abs(value) >= 1000:
+    is_whole = column.endswith("gpus") and value == round(value)
+    if isinstance(value, int) or is_whole or column == "count" or abs(value) >= 1000:
         return f"{value:,.0f}"
     return _small(column, value) if abs(value) < 1 else f"{value:,.1f}"
 
@@ -96,6 +97,8 @@ def _small(column: str, value: float) -> str:
 
 def duration(seconds: float) -> str:
     sign, rest = ("−" if seconds < 0 else ""), abs(seconds)
+    if 0 < rest < 1:
+        return f"{sign}{rest * 1000:.3g} ms" if rest >= 0.001 else "< 1 ms"
     if rest < 60:
         return f"{sign}{rest:.3g} s"
     minutes, hours, days = rest / 60, rest / 3600, rest / 86400

@@ -26,7 +26,6 @@ FILTERS = (
 )
 # How a page shows what the filters leave; links carry them on.
 VIEW = (
-    Option("compare", "beside it, the days before of the same number", choices=("previous",)),
     Option("zone", "of times; the default is UTC", choices=("cluster", "mine")),
     Option("of", "of what shares of the ledger are; the default is held", choices=("capacity",)),
     Option("wall", "a screen on a wall: no controls, and the saved views in turn", choices=("yes",)),

@@ -28,7 +28,7 @@ from gpulake.show.web.figures.explore import change_words
 from gpulake.show.web.given import FILTERS, VIEW, as_query, carried, described, filters_of, taken, under
 from gpulake.show.web.pages import Page, Panel, pages
 from gpulake.show.web.questions import Option, Question, Value, questions
-from gpulake.show.web.viewers import NOBODY, SESSION
+from gpulake.show.web.viewers import NOBODY, SESSION, Viewer
 
 CHOICES = """
 SELECT 'cluster' AS kind, cluster_id AS name FROM silver_clusters
@@ -56,12 +56,14 @@ def environment() -> Environment:
         as_query=as_query,
         carried=carried,
         change=change_words,
+        shown_columns=shown_columns,
         version=__version__,
         asset=asset,
     )
     jinja.filters["embedded"] = embedded
     jinja.filters["under"] = under
     jinja.filters["telling"] = cells.telling
+    jinja.filters["with_wall"] = lambda address: f"{address}{'&' if '?' in address else '?'}wall=yes"
     return jinja
 
 
@@ -126,9 +128,10 @@ def _add_page(routes: APIRouter, answers: Answers, page: Page, explain: Explain 
         is_default = is_of_cluster and given["cluster"] is None and len(clusters) > 1
         if is_default:
             given["cluster"] = max(clusters, key=lambda one: (one.observed_until, one.cluster_id)).cluster_id
-        status = 404 if page.must_exist and _is_unknown(answers, request, page, given) else 200
+        first = _first(answers, request, page, given) if page.must_exist else None
+        is_unknown = first is not None and not first.rows and not first.missing
         shown = sections(page, given, [one.cluster_id for one in clusters])
-        return _rendered(
+        return rendered(
             request,
             answers,
             "page.html",
@@ -139,7 +142,8 @@ def _add_page(routes: APIRouter, answers: Answers, page: Page, explain: Explain 
             is_of_cluster=is_of_cluster and len(clusters) > 1,
             is_default=is_default,
             given=given,
-            status=status,
+            words=first.rows[0].get(page.words) if first and first.rows else None,
+            status=404 if is_unknown else 200,
         )
 
     routes.add_api_route(f"/{page.name}", shell, response_class=HTMLResponse, openapi_extra=described(options))
@@ -197,7 +201,7 @@ def _add_rows(routes: APIRouter, answers: Answers, question: Question) -> None:
     def rows(request: Request) -> Response:
         values = read(request)
         answer = answers.ask(asked_by(answers, question, request, values))
-        return _rendered(
+        return rendered(
             request, answers, "rows.html", page=None, options=_without_filters(options), answer=answer, **values
         )
 
@@ -211,30 +215,42 @@ def asked_of(question: Question, given: Mapping[str, Value]) -> dict[str, Value]
     return {name: value for name, value in given.items() if name in names}
 
 
+def shown_columns(answer: Answer, panel: Panel | None, filters: Mapping[str, Value] | None) -> list[tuple[str, str]]:
+    """Of a table: those that its panel names, else all; the cluster only where rows may be of several."""
+    known = {name: kind for name, kind in answer.columns if name != "link"}
+    if panel is None:
+        return list(known.items())
+    names = [name for name in panel.columns or known if name in known and name != "cluster_id"]
+    clusters = {row.get("cluster_id") for row in answer.rows}
+    if "cluster_id" in known and not (filters or {}).get("cluster") and (len(clusters) > 1 or not panel.columns):
+        names.insert(1, "cluster_id")
+    return [(name, known[name]) for name in names]
+
+
 def _without_filters(options: tuple[Option, ...]) -> tuple[Option, ...]:
     return tuple(option for option in options if option not in FILTERS)
 
 
-def _is_unknown(answers: Answers, request: Request, page: Page, given: Mapping[str, Value]) -> bool:
-    """Whether what the page is about is not in the lake, or not for this viewer."""
+def _first(answers: Answers, request: Request, page: Page, given: Mapping[str, Value]) -> Answer:
+    """The answer of the first panel. Without rows, the page's subject is not in the lake, or not for this viewer."""
     panel = page.panels[0]
     question = questions()[panel.question]
-    asked = Asked(question, answers.settled(asked_of(question, given)), viewer_of(request), panel.limit)
-    answer = answers.ask(asked)
-    return not answer.rows and not answer.missing
+    return answers.ask(Asked(question, answers.settled(asked_of(question, given)), viewer_of(request), panel.limit))
 
 
-def _rendered(request: Request, answers: Answers, template: str, status: int = 200, **content: Any) -> Response:
+def rendered(request: Request, answers: Answers, template: str, status: int = 200, **content: Any) -> Response:
     chosen = content["given"].get("cluster")
     clusters = observed(answers, None if chosen == EVERY else chosen)
+    viewer = viewer_of(request)
     text = (
         environment()
         .get_template(template)
         .render(
             **content,
             pages=pages(),
+            tools=_tools(answers, viewer),
             api=PREFIX,
-            viewer=viewer_of(request),
+            viewer=viewer,
             has_session=SESSION in request.cookies,
             choices=_choices(answers),
             generated=generated(clusters),
@@ -247,6 +263,12 @@ def _rendered(request: Request, answers: Answers, template: str, status: int = 2
         )
     )
     return HTMLResponse(text, status)
+
+
+def _tools(answers: Answers, viewer: Viewer) -> dict[str, str]:
+    """Pages of tools.py that this viewer may see, and their titles."""
+    has_sql = answers.lake.config.serve.sql and not viewer.is_limited
+    return {**({"sql": "SQL"} if has_sql else {}), **({"admin": "Admin"} if viewer.is_operator else {})}
 
 
 def _zone(answers: Answers, cluster: Value) -> str:

@@ -39,6 +39,7 @@ class Panel:
     draw: Draw | None = None  # in the file: its name in figures/, such as queue.demand
     drawn_by: tuple[str, ...] = ()  # parameters of the page that `draw` takes
     given: Mapping[str, str] = field(default_factory=dict)  # values that this panel fixes
+    columns: tuple[str, ...] = ()  # of a table, in this order; empty: all
     limit: int = 20  # of a figure MOST_DRAWN; may be more than a URL can ask for
     is_wide: bool = False
     is_small: bool = False  # several of them share a row
@@ -66,6 +67,7 @@ class Page:
     empty: str = "Nothing here for these filters."  # of panels without rows
     options: tuple[Option, ...] = ()  # in its URL; passed to those of its questions that take them
     must_exist: bool = False  # 404 if its first panel has no rows
+    words: str = ""  # a column of its first panel that is its title, in place of the id
     place: int = 100  # in the navigation, from the left
     parent: str = ""  # the page of the navigation that it belongs to; empty: it is in the navigation itself
 
@@ -90,18 +92,20 @@ def _page(name: str, entries: Mapping[str, Mapping[str, Any]]) -> Page:
     for panel, given in entry.pop("panels").items():
         source = entries[given["like"]] if "like" in given else entry
         shown = {**source["panels"][panel], **given} if "like" in given else given
-        panels.append(_panel(panel, shown, source.get("words", {})))
-    entry.pop("words", None)
+        panels.append(_panel(panel, shown, source.get("fill", {})))
+    entry.pop("fill", None)
     options = tuple(OPTIONS[option] for option in entry.pop("options", ()))
     return Page(name, panels=tuple(panels), options=options, **entry)
 
 
 def _panel(name: str, entry: Mapping[str, Any], words: Mapping[str, str]) -> Panel:
-    """In `about` and `empty`, {name} is one of the page's words."""
+    """In `about` and `empty`, {name} is one of the page's `fill`."""
     fields = {key: value for key, value in entry.items() if key != "like"}
     fields |= {key: fields[key].format(**words) for key in ("about", "empty") if key in fields}
     if fields["question"] not in questions():
         raise AssertionError(f"no question named {fields['question']}")
+    if "columns" in fields:
+        fields["columns"] = tuple(fields["columns"])
     if "draw" in fields:
         module, _, function = fields["draw"].partition(".")
         figures = importlib.import_module(f"gpulake.show.web.figures.{module}")

@@ -60,35 +60,55 @@ UNION ALL SELECT 4, 'machines out', out, 'count', '', format('of {:,d}: down, dr
 UNION ALL SELECT 5, 'running jobs', running, 'count', '', '', '', '/jobs?status=running' FROM jobs WHERE running > 0
 UNION ALL SELECT 6, 'pending jobs', waiting, 'count', '', '', '', '/jobs?status=waiting' FROM jobs WHERE waiting > 0
 
+{# Columns that only the jobs of a page have. #}
+{% macro of_job(names) %}
+{% for name in names %}
+-- sort {{ name }}
+SELECT job_key, {{ name }} FROM silver_jobs
+{% endfor %}
+{% endmacro %}
+
 -- question: now_running
 -- title: Running jobs
--- order: gpus DESC NULLS LAST, cluster_id, job_id
+-- order: gpus DESC NULLS LAST, started_at, job_key
+-- key: job_key
 -- about: At the end of the time under observation.
-WITH running AS (
-    SELECT i.job_key, sum(i.gpus) AS gpus, count(DISTINCT i.machine_key) AS machines, min(i.started_at) AS started_at
-    FROM silver_instances AS i WHERE {{ of_now }} AND {cluster:i.cluster_id} AND {gpu_type:i.gpu_type} GROUP BY i.job_key
-)
-SELECT j.job_id, j.cluster_id, j.user_id, j.account_id, running.gpus,
-    epoch(c.observed_until - running.started_at) AS ran_seconds, running.machines, running.started_at
-FROM running
-JOIN silver_jobs AS j USING (job_key)
-JOIN silver_clusters AS c ON c.cluster_id = j.cluster_id
+SELECT i.job_key, any_value(i.cluster_id) AS cluster_id, sum(i.gpus) AS gpus,
+    epoch(any_value(c.observed_until) - min(i.started_at)) AS ran_seconds,
+    count(DISTINCT i.machine_key) AS machines, min(i.started_at) AS started_at
+FROM silver_instances AS i JOIN silver_clusters AS c USING (cluster_id)
+WHERE {{ of_now }} AND {cluster:i.cluster_id} AND {gpu_type:i.gpu_type} GROUP BY i.job_key
+-- details
+SELECT job_key, j.job_id, p.cluster_id, j.user_id, j.account_id, p.gpus, p.ran_seconds, p.machines, p.started_at
+FROM page AS p JOIN silver_jobs AS j USING (job_key)
+{{ of_job(("job_id", "user_id", "account_id")) }}
+{% set types %}SELECT job_key, min(gpu_type) AS gpu_type FROM silver_tasks GROUP BY job_key{% endset %}
+{% set reasons %}SELECT job_key, arg_max(reason, submitted_at) AS reason FROM silver_waits WHERE is_waiting{% endset %}
 
 -- question: now_pending
 -- title: Pending jobs
 -- order: waited_seconds DESC NULLS LAST, cluster_id, job_id
+-- key: job_key
 -- about: Still in the queue at the end of the time under observation. The reason is the scheduler's, if it gave one.
-WITH reasons AS (
-    SELECT job_key, arg_max(reason, submitted_at) AS reason FROM silver_waits WHERE is_waiting GROUP BY job_key
-),
-requested AS (
+SELECT j.job_key, j.job_id, j.cluster_id, epoch(c.observed_until - j.submitted_at) AS waited_seconds
+FROM silver_jobs AS j JOIN silver_clusters AS c USING (cluster_id)
+WHERE j.status = 'waiting' AND {cluster:j.cluster_id}
+    [[gpu_type AND j.job_key IN (SELECT job_key FROM ({{ types }}) WHERE {gpu_type})]]
+-- details
+SELECT job_key, p.job_id, p.cluster_id, j.user_id, j.account_id, requested.gpus, p.waited_seconds, reasons.reason,
+    requested.gpu_type, j.submitted_at
+FROM page AS p JOIN silver_jobs AS j USING (job_key)
+LEFT JOIN (
+    {{ reasons }} AND job_key IN (SELECT job_key FROM page) GROUP BY job_key
+) AS reasons USING (job_key)
+LEFT JOIN (
     SELECT job_key, sum(requested_gpus * planned_instances) AS gpus, min(gpu_type) AS gpu_type
-    FROM silver_tasks GROUP BY job_key
-)
-SELECT j.job_id, j.cluster_id, j.user_id, j.account_id, requested.gpus, epoch(c.observed_until - j.submitted_at) AS waited_seconds,
-    reasons.reason, requested.gpu_type, j.submitted_at
-FROM silver_jobs AS j
-JOIN silver_clusters AS c USING (cluster_id)
-LEFT JOIN reasons USING (job_key)
-LEFT JOIN requested USING (job_key)
-WHERE j.status = 'waiting' AND {cluster:j.cluster_id} AND {gpu_type:requested.gpu_type}
+    FROM silver_tasks WHERE job_key IN (SELECT job_key FROM page) GROUP BY job_key
+) AS requested USING (job_key)
+{{ of_job(("user_id", "account_id", "submitted_at")) }}
+-- sort gpus
+SELECT job_key, sum(requested_gpus * planned_instances) AS gpus FROM silver_tasks GROUP BY job_key
+-- sort gpu_type
+{{ types }}
+-- sort reason
+{{ reasons }} GROUP BY job_key

@@ -43,15 +43,20 @@ function offerUndo(addresses, refresh) {
 
 async function act(form, refresh) {
   const body = {};
-  for (const field of form.querySelectorAll("input[name]")) {
+  for (const field of form.querySelectorAll("input[name], select[name]")) {
     if (field.type === "checkbox") body[field.name] = field.checked;
     else if (field.value) body[field.name] = field.type === "datetime-local" ? new Date(field.value).toISOString() : field.value;
   }
   const button = form.querySelector("button");
   button.disabled = true;
   const wrong = await post(form.dataset.action, body);
-  form.querySelector("output").textContent = wrong;
-  if (!wrong) {
+  const said = form.querySelector("output");
+  said.textContent = wrong || (form.dataset.done ?? "");
+  said.classList.toggle("done", !wrong);
+  if (!wrong && form.closest("[data-reload]")) location.reload();
+  else if (!wrong) {
+    if (form.dataset.done) form.reset();
+    form.closest("dialog")?.close();
     document.activeElement?.blur();
     await refresh();
     offerUndo([form.dataset.action], refresh);

@@ -2,6 +2,8 @@
 import {takeActions} from "./acts.js";
 import "./bar.js";
 import {Chart} from "./charts.js";
+import {loadMarks} from "./marks.js";
+import "./wall.js";
 import {zoned} from "./zones.js";
 
 const seen = new Map();
@@ -79,7 +81,7 @@ function target(leadsTo, {x, y, name: trace, custom}) {
   const path = leadsTo.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(String(values[name] ?? "")));
   const url = new URL(path, location.origin);
   const isDated = ["from", "to", "range"].some((name) => url.searchParams.has(name));
-  for (const name of ["from", "to", "range", "cluster", "gpu_type", "compare", "zone"]) {
+  for (const name of ["from", "to", "range", "cluster", "gpu_type", "zone"]) {
     if (isDated && ["from", "to", "range"].includes(name)) continue;
     if (here.get(name) && !url.searchParams.has(name)) url.searchParams.set(name, here.get(name));
   }
@@ -109,6 +111,7 @@ async function fill(section) {
 }
 
 function fillAll() {
+  if (document.querySelector("section[data-source]")) loadMarks().then((isNew) => isNew && document.querySelectorAll(".plot").forEach((place) => charts.get(place)?.draw()));
   return Promise.all([...document.querySelectorAll("section[data-source]")].map(fill));
 }
 
@@ -188,6 +191,11 @@ document.getElementById("theme")?.addEventListener("click", () => {
 });
 // The system's theme may change while the page is open.
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+document.addEventListener("click", async ({target: button}) => {
+  if (!button.matches("button.png")) return;
+  const {picture} = await import("./picture.js");
+  await picture(button.closest("section"));
+});
 takeActions(fillAll);
 zoned(document.body);
 live.token = document.body.dataset.token;

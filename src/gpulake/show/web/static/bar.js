@@ -20,7 +20,7 @@ function send(changed) {
 
 form?.addEventListener("change", ({target}) => {
   // A date is complete when it is left, or chosen in a calendar; text when Enter is pressed.
-  if (target.matches("select, input[type=checkbox], input[type=date]") && target.checkValidity()) send(target.name);
+  if (target.matches("select, input[type=date]") && target.checkValidity()) send(target.name);
 });
 form?.addEventListener("submit", (event) => {
   event.preventDefault();
@@ -36,6 +36,16 @@ document.getElementById("share")?.addEventListener("click", async ({target}) => 
     target.textContent = "Copy it from the address line";
   }
   setTimeout(() => { target.textContent = words; }, 1500);
+});
+
+// The view as it is, but for the wall that shows it.
+document.getElementById("keep")?.addEventListener("click", () => {
+  const save = document.getElementById("save");
+  save.querySelector("[name=address]").value = location.pathname + location.search;
+  save.querySelector("output").textContent = "";
+  save.querySelector("[name=title]").value = document.querySelector("h1").textContent;
+  save.showModal();
+  save.querySelector("[name=title]").select();
 });
 
 const dialog = document.getElementById("search");

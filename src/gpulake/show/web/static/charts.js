@@ -1,5 +1,6 @@
 // Draws a figure as SVG: the part of Plotly's format that show/plots.py writes. A chart sends two events that bubble:
 // `point` (a click on a point) and `brush` (a drag over a time axis, with the days it covers).
+import {drawMarks} from "./marks.js";
 import {colourOf, html, isBar, isFlat, isHeat, one, pointing, svg} from "./pointing.js";
 import {Axis, numberText, plain, timeOf} from "./scales.js";
 
@@ -144,6 +145,7 @@ export class Chart {
       group += isBar(trace) ? 1 : 0;
     }
     this.shapes(ground, (shape) => shape.layer !== "below");
+    drawMarks(ground, this.x, top, bottom);
     for (const note of layout.annotations ?? []) {
       const anchor = note.xanchor === "right" ? "end" : note.xanchor === "left" ? "start" : "middle";
       const x = note.xref === "paper" ? left + note.x * (right - left) : this.x.at(note.x);

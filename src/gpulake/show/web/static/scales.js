@@ -49,9 +49,9 @@ function niceSteps(low, high, about) {
   return ticks;
 }
 
-function timeTicks(low, high, about) {
+function timeTicks(low, high, about, isDaily) {
   const raw = (high - low) / Math.max(about, 1);
-  const step = TIME_STEPS.find((one) => one >= raw);
+  const step = TIME_STEPS.find((one) => one >= raw && (one >= MS.day || !isDaily));
   const ticks = [];
   if (step) {
     const shift = step >= 7 * MS.day ? 4 * MS.day : 0; // weeks begin on Monday
@@ -81,6 +81,7 @@ export class Axis {
     this.spec = spec;
     this.kind = kindOf(spec, values);
     if (this.kind === "category") this.names = [...new Set(spec.categoryarray ?? values.map(String))];
+    this.isDaily = this.kind === "date" && values.every((value) => typeof value !== "string" || value.length === 10);
     this.places = new Map((this.names ?? []).map((name, place) => [name, place]));
     const known = values.map((value) => this.number(value)).filter((value) => Number.isFinite(value) && (this.kind !== "log" || value > -Infinity));
     const isRanged = spec.range && spec.range.every((end) => end !== null && end !== undefined);
@@ -148,7 +149,7 @@ export class Axis {
       return this.names.filter((_, place) => place % every === 0).map((name) => ({value: name, text: plain(name)}));
     }
     if (this.kind === "date") {
-      const {ticks, format} = timeTicks(this.low, this.high, few);
+      const {ticks, format} = timeTicks(this.low, this.high, few, this.isDaily);
       return ticks.map((value) => ({value, text: timeText(value, format)}));
     }
     if (this.kind === "log") {
