@@ -144,7 +144,7 @@ class Answers:
             raise UsageError(f"no build has made {', '.join(missing)} yet", "run: gpulake build")
         with self.snapshots.reading(asked.viewer.groups) as reader:
             self._compute(asked, reader)
-            query = f"SELECT * FROM ({asked.question.query(asked.given)}) ORDER BY {_order(asked)}"
+            query = asked.question.query(asked.given, _order(asked))
             schema = reader.query(f"SELECT * FROM ({query}) LIMIT 0", **asked.given).schema
             yield schema, reader.stream(query, BATCH_ROWS, **asked.given)
 

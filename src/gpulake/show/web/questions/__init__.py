@@ -96,10 +96,13 @@ class Question:
         computed = self.computed.tables if self.computed else frozenset()
         return computed | frozenset(name for name in named if name in ours or name.startswith(("silver_", "gold_")))
 
-    def query(self, given: Mapping[str, Value]) -> str:
+    def query(self, given: Mapping[str, Value], order: str = "true") -> str:
         """Its SQL under the given filters. Their values are bound, never interpolated."""
         rows = self.rows_sql(given)
-        return f"WITH page AS ({rows}) SELECT * EXCLUDE ({self.key}) FROM ({self.details})" if self.details else rows
+        if not self.details:
+            return f"SELECT * FROM ({rows}) ORDER BY {order}"
+        # The order may name the key, which is not part of the answer.
+        return f"WITH page AS ({rows}) SELECT * EXCLUDE ({self.key}) FROM ({self.details}) ORDER BY {order}"
 
     def page(self, given: Mapping[str, Value], order: str, rows: str, sort: str = "") -> str:
         """A page of rows, chosen before they are completed; and, where that is cheap, their total as `answered_rows`.

@@ -62,6 +62,49 @@ SELECT * FROM computed
 -- about: Each with the figures that it rests on; only of what was measured.
 SELECT * FROM computed
 
+-- question: job_waits
+-- title: Why a job waited
+-- order: cluster_id, run, wait_seconds DESC, reason
+-- options: job
+-- about: By the reasons that Slurm gave while it waited; docs/tables.md says what a reason rests on.
+SELECT run, reason, wait_seconds, basis, requested_gpus, partition_id, qos_id, submitted_at, cluster_id
+FROM silver_waits WHERE job_key IN (SELECT job_key FROM ({{ job_rows }}))
+
+-- question: job_peers
+-- title: A job against its own past and its peers
+-- order: cluster_id, place
+-- options: job
+-- about: Medians; failed, timed out or lost to a node as a share of jobs. Efficiency: used, of what sensors measured.
+WITH this_job AS MATERIALIZED ({{ job_rows }}),
+near AS MATERIALIZED (
+    SELECT n.job_key, n.cluster_id, sum(t.requested_gpus * t.planned_instances) AS gpus
+    FROM silver_jobs AS n
+    JOIN this_job AS o ON n.cluster_id = o.cluster_id AND abs(epoch(n.submitted_at - o.submitted_at)) <= 7 * 86400
+    JOIN silver_tasks AS t ON t.job_key = n.job_key
+    GROUP BY ALL
+),
+compared AS MATERIALIZED (
+    SELECT 1 AS place, 'this job' AS whose, job_key FROM this_job
+    {% for place, kind in ((2, "group"), (3, "user")) %}
+    UNION ALL
+    SELECT {{ place }}, 'earlier jobs of {{ kind }} ' || o.{{ kind }}_id, j.job_key FROM silver_jobs AS j
+    JOIN this_job AS o ON j.cluster_id = o.cluster_id AND j.{{ kind }}_id = o.{{ kind }}_id AND j.submitted_at < o.submitted_at
+    {% endfor %}
+    UNION ALL
+    SELECT 4, format('others within a week of {:g} GPUs', mine.gpus), near.job_key FROM near
+    JOIN near AS mine ON mine.cluster_id = near.cluster_id AND mine.gpus = near.gpus AND mine.job_key != near.job_key
+    WHERE mine.job_key IN (SELECT job_key FROM this_job)
+),
+spent AS (
+    SELECT job_key, sum(held_gpu_hours) AS held, sum(used_gpu_hours) AS used, sum({{ sensed }}) AS sensed
+    FROM gold_job_efficiency_daily WHERE job_key IN (SELECT job_key FROM compared) GROUP BY job_key
+)
+SELECT c.whose, count(*) AS jobs, avg((j.status IN ('failed', 'timeout', 'node_fail'))::INTEGER) AS failed_ratio,
+    median(j.launch_wait_seconds) AS wait_seconds, median(epoch(j.ended_at - j.started_at)) AS ran_seconds,
+    median(s.held) AS held_gpu_hours, sum(s.used) / nullif(sum(s.sensed), 0) AS efficiency_ratio, j.cluster_id, c.place
+FROM compared AS c JOIN silver_jobs AS j USING (job_key) LEFT JOIN spent AS s USING (job_key)
+GROUP BY ALL
+
 -- question: job_attempts
 -- title: Attempts of a job
 -- order: coalesce(held_from, started_at) NULLS LAST, task_name, instance_id, attempt, machine_id

@@ -73,11 +73,12 @@ SELECT job_key, {{ name }} FROM silver_jobs
 -- order: gpus DESC NULLS LAST, started_at, job_key
 -- key: job_key
 -- about: At the end of the time under observation.
-SELECT i.job_key, any_value(i.cluster_id) AS cluster_id, sum(i.gpus) AS gpus,
-    epoch(any_value(c.observed_until) - min(i.started_at)) AS ran_seconds,
-    count(DISTINCT i.machine_key) AS machines, min(i.started_at) AS started_at
-FROM silver_instances AS i JOIN silver_clusters AS c USING (cluster_id)
-WHERE {{ of_now }} AND {cluster:i.cluster_id} AND {gpu_type:i.gpu_type} GROUP BY i.job_key
+WITH running AS (
+    SELECT i.job_key, any_value(i.cluster_id) AS cluster_id, sum(i.gpus) AS gpus,
+        count(DISTINCT i.machine_key) AS machines, min(i.started_at) AS started_at
+    FROM silver_instances AS i WHERE {{ of_now }} AND {cluster:i.cluster_id} AND {gpu_type:i.gpu_type} GROUP BY i.job_key
+)
+SELECT r.*, epoch(c.observed_until - r.started_at) AS ran_seconds FROM running AS r JOIN silver_clusters AS c USING (cluster_id)
 -- details
 SELECT job_key, j.job_id, p.cluster_id, j.user_id, j.account_id, p.gpus, p.ran_seconds, p.machines, p.started_at
 FROM page AS p JOIN silver_jobs AS j USING (job_key)
