@@ -56,14 +56,13 @@ def test_a_saved_view_is_listed_shown_on_a_wall_and_removed(tab: Seen) -> None:
 def test_an_annotation_is_drawn_on_charts_over_time(tab: Seen) -> None:
     page = tab.go("/explore?cluster=synth")
     assert page.locator(".annotation").count() == 0
-    day = page.evaluate(
-        "fetch('/api/v1/ledger_by_day?cluster=synth').then((a) => a.json()).then(({rows}) => rows[rows.length >> 1].day)"
-    )
+    day = page.evaluate("async () => (await (await fetch('/api/v1/ledger_by_day?cluster=synth')).json()).rows[20].day")
     page = tab.go("/admin")
-    page.get_by_label("what").fill("driver 570")
-    page.locator("form[action$=annotations], form[data-action$=annotations]").get_by_label("from").fill(f"{day}T12:00")
-    page.locator("form[data-action$=annotations] button").click()
-    expect(page.locator("form[data-action$=annotations] output")).to_have_text("added")
+    form = page.locator("form[data-action$=annotations]")
+    form.get_by_label("what").fill("driver 570")
+    form.get_by_label("from").fill(f"{day}T12:00")
+    form.get_by_role("button").click()
+    expect(form.locator("output")).to_have_text("added")
     page = tab.go("/explore?cluster=synth")
     expect(page.locator("#breakdown .annotation title")).to_have_text("deployment: driver 570")
 
