@@ -25,6 +25,7 @@ HOOKS = {
     "restart_command": ("hook", "restart", "{job_id}", "{attempt}"),
     "rollback_command": ("hook", "rollback", "{job_id}", "{checkpoint}", "{skip_from_step}-{skip_to_step}"),
     "cordon_command": ("hook", "cordon", "{node}", "{reason}: {cause}"),
+    "uncordon_command": ("hook", "uncordon", "{node}", "{reason}: {cause}"),
     "tell_command": ("hook", "tell", "{job_id}", "{message}"),
     "nodes_command": ("hook", "nodes", "{job_id}"),
 }
@@ -33,13 +34,14 @@ import json, pathlib, re, sys
 folder = pathlib.Path({folder!r})
 name = pathlib.Path(sys.argv[0]).name
 call = " ".join([name, *sys.argv[1:]])
-is_asked = re.match("sacct|kubectl get|hook nodes", call)
+is_asked = re.match("sacct|sinfo|kubectl get|hook nodes", call)
 with (folder / ("asked.jsonl" if is_asked else "calls.jsonl")).open("a") as calls:
     calls.write(json.dumps([name, *sys.argv[1:]]) + "\\n")
 answers = folder / "answers.json"
 for words, code, said in json.loads(answers.read_text()) if answers.exists() else []:
     # A pattern is for questions only where it begins with one.
-    if re.search(words, call) and bool(is_asked) == words.startswith(("^sacct", "^kubectl get", "^hook nodes")):
+    asks = re.match(r"\\^(sacct|sinfo|kubectl get|hook nodes)", words)
+    if re.search(words, call) and bool(is_asked) == bool(asks):
         print(said)
         sys.exit(code)
 if is_asked:
@@ -73,7 +75,7 @@ class Programs:
 
 def programs(folder: Path, monkeypatch: Any) -> Programs:
     folder.mkdir()
-    for name in ("scontrol", "kubectl", "hook", "srun", "sacct"):
+    for name in ("scontrol", "kubectl", "hook", "srun", "sacct", "sinfo"):
         path = folder / name
         path.write_text(_PROGRAM.format(python=sys.executable, folder=str(folder)))
         path.chmod(0o755)

@@ -73,7 +73,7 @@ def test_what_failed_is_tried_again_and_what_was_done_is_not(lake: Lake, cluster
 def test_words_of_a_log_are_one_harmless_argument(name: str) -> None:
     plug = RECOVERIES.get(name)(settings())
     order = Order("i", 1, "77", "c", "n1", "/ckpt/a", 5, 5, 9, reason=HOSTILE, cause=HOSTILE, message=HOSTILE)
-    for take in (plug.restart, plug.rollback, plug.cordon, plug.tell):
+    for take in (plug.restart, plug.rollback, plug.cordon, plug.uncordon, plug.tell):
         for command in take(order):
             for argument in command.arguments:
                 assert argument.isascii()
@@ -86,8 +86,10 @@ def test_words_of_a_log_are_one_harmless_argument(name: str) -> None:
 @each("name", ALL)
 @each("node", ["all", "ALL", "n[1-9]", "n1,n2", "-n1", "n1 n2", "../n1", "", "n1\n", "n" * 300])
 def test_a_node_that_is_not_one_is_refused(name: str, node: str) -> None:
-    with pytest.raises(ActError, match="cannot be handed to a program safely"):
-        RECOVERIES.get(name)(settings()).cordon(Order("i", 1, "77", node=node))
+    plug, order = RECOVERIES.get(name)(settings()), Order("i", 1, "77", node=node)
+    for take in (plug.cordon, plug.uncordon, plug.why_cordoned):
+        with pytest.raises(ActError, match="cannot be handed to a program safely"):
+            take(order)
 
 
 @each("name", ACTING)

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 from gpulake.core.errors import LakeError
 from gpulake.core.words import label
 
-StepName = Literal["decide", "test", "cordon", "restart", "rollback", "tell"]
+StepName = Literal["decide", "test", "cordon", "restart", "rollback", "tell", "check", "uncordon"]
 Status = Literal["planned", "started", "done", "failed", "refused", "unknown"]
 DRY_RUN = "dry-run"
 # A step that was started and has no result may have been done.
@@ -48,6 +48,10 @@ def read_rows(rows: Iterable[Mapping[str, Any]]) -> list[AuditRow]:
                 "mend or remove that line of recoveries.jsonl; its step may have been taken",
             ) from error
     return read
+
+
+def is_done(row: AuditRow) -> bool:
+    return row.status == "done"
 
 
 def is_real(row: AuditRow) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from gpulake.act.audit import MAY_BE_DONE, AuditRow, last_of_each
+from gpulake.act.audit import MAY_BE_DONE, AuditRow, is_done, last_of_each
 from gpulake.act.checkpoints import Checkpoint
 from gpulake.act.failures import is_same
 from gpulake.core.recovery_settings import Recoveries
@@ -125,11 +125,13 @@ def breaker(
         and row.stepped_at > since
         and is_same(row.cluster_id, cluster_id)
     ]
-    done = {row.node for row in rows if row.status == "done" and row.node}
+    returned = {(row.recovery_id, row.node) for row in last_of_each(past) if row.step == "uncordon" and is_done(row)}
+    out = [row for row in rows if (row.recovery_id, row.node) not in returned]
+    done = {row.node for row in out if is_done(row) and row.node}
     hour_ago = now - timedelta(hours=1)
     return Breaker(
         cordoned=tuple(sorted(done)),
-        maybe=tuple(sorted({row.node for row in rows if row.node} - done)),
+        maybe=tuple(sorted({row.node for row in out if row.node} - done)),
         most=max(1, int(settings.most_cordoned_ratio * nodes)) if nodes else 1,
         nodes=nodes or None,
         in_last_hour=len({row.node for row in rows if row.stepped_at > hour_ago}),

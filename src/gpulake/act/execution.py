@@ -106,9 +106,9 @@ def _prepared(failure: Failure, step: Step, executor: Executor, attempt: int) ->
 
 
 def in_doubt(rows: Sequence[AuditRow]) -> str:
-    """A step that was started and has no result. Tests do not count: they change nothing."""
+    """A step that was started and has no result. Tests change nothing, and to return a node twice does no harm."""
     for row in last_of_each(rows):
-        if row.step not in ("decide", "test") and row.status in OPEN:
+        if row.step in ("cordon", "restart", "rollback", "tell") and row.status in OPEN:
             what = f"{row.step} of node {row.node}" if row.node else row.step
             when = f"{row.stepped_at:%Y-%m-%d %H:%M:%S} UTC"
             whose = f"job {row.job_id}, incident {row.incident_id}"
@@ -128,6 +128,7 @@ class Execution:
     now: Callable[[], datetime]
     run_id: str
     earlier: Sequence[AuditRow] = ()  # rows of earlier tries at the same recovery
+    stopped: Callable[[], str] = str  # why no step may be taken any more; empty: steps may be taken
     _taken: list[Taken] = field(default_factory=list)
     _faulty: tuple[str, ...] = ()
     _stop: str = ""  # why no further step is taken
@@ -167,6 +168,7 @@ class Execution:
 
     def _go_on(self, taken: Taken) -> None:
         step = taken.step
+        self._stop = self._stop or self.stopped()
         if self._stop:
             self._taken.append(replace(taken, detail=self._stop))
         elif self._brake and step.step in BRINGS_BACK:

@@ -46,8 +46,8 @@ class Failure:
 
     @property
     def is_grounded(self) -> bool:
-        """Rules and samples are proof. What a model or a similar incident says needs a person to confirm it."""
-        return self.is_confirmed or self.diagnosis.method in ("rule", "telemetry")
+        """Rules, samples and the scheduler's record are proof; a model or a similar incident needs a person."""
+        return self.is_confirmed or self.diagnosis.method in ("rule", "telemetry", "scheduler")
 
     @property
     def signature(self) -> tuple[str, str | None]:

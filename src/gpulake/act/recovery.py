@@ -45,6 +45,7 @@ class Recovering:
     clock: Clock
     run_id: str
     run: Callable[[Sequence[str], float], Outcome] = run_small
+    stopped: Callable[[], str] = str  # why no step may be taken any more
 
     def recover(self, asked: Asked) -> Rescue:
         """The plan; with is_executed it is carried out."""
@@ -89,6 +90,7 @@ class Recovering:
             self.clock.now,
             self.run_id,
             earlier=last_of_each(earlier),
+            stopped=self.stopped,
         )
         if name == DRY_RUN:
             return execution.plan_only([row for row in rows if not is_real(row)])

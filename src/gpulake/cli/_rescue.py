@@ -10,6 +10,7 @@ import click
 
 from gpulake.act.audit import AuditRow
 from gpulake.act.execution import Rescue, message
+from gpulake.act.returning import Returned
 from gpulake.cli._output import print_json, print_table
 from gpulake.core.words import label
 
@@ -103,6 +104,26 @@ def _print_steps(rescue: Rescue) -> None:
             click.echo(f"     {message(rescue.failure, step.why)}")
     for name, why in rescue.plan.passed_over[:5]:
         click.secho(f"     checkpoint {label(name)} {label(why)}", dim=True)
+
+
+def print_returned(found: Returned, as_json: bool) -> None:
+    if as_json:
+        print_json(asdict(found))
+        return
+    click.secho(f"Node {label(found.node)}, cordoned for incident {label(found.incident_id)}", bold=True)
+    for status, command in zip((found.check, found.uncordon, found.uncordon), found.commands, strict=False):
+        click.echo(f"  $ {label(shlex.join(command))}{f' [{status}]' if status else ''}")
+    click.echo(f"  {returned_words(found)}")
+
+
+def returned_words(found: Returned) -> str:
+    if found.check is None:
+        return "nothing was done; check it, and return it if it passes, with --execute"
+    if found.check != "done":
+        return f"stays out of service: the check failed: {label(found.detail)}"
+    if found.uncordon != "done":
+        return f"passed the check, and was not returned ({found.uncordon}): {label(found.detail)}"
+    return "passed the check, and is back in service"
 
 
 def print_history(rows: list[AuditRow], as_json: bool) -> None:

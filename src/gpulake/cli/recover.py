@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import click
 
 from gpulake.cli._flow import flow_options
 from gpulake.cli._output import print_json
+from gpulake.cli._times import Span
 from gpulake.core.errors import ActError, UsageError
 from gpulake.core.words import label
 from gpulake.flow import Flow
@@ -28,6 +30,15 @@ _AFTER = {"failed": "failed", "unknown": "may have failed"}
     help="The job's nodes, such as n[01-16], where no record has them; the faulty one is found by testing.",
 )
 @click.option("--job", "job_id", metavar="JOB_ID", help="The job, where only its log names it.")
+@click.option("--watch", "is_watching", is_flag=True, help="Recover from every failure, until it is stopped.")
+@click.option(
+    "--since",
+    type=Span(),
+    default="1h",
+    show_default=True,
+    help="With --watch: leave out incidents that were opened longer before it began.",
+)
+@click.option("--uncordon", "node", metavar="NODE", help="Return a node to service if it passes check_command.")
 @click.option("--history", "is_history", is_flag=True, help="List the steps that were taken, of all incidents or one.")
 @flow_options
 def command(
@@ -38,6 +49,9 @@ def command(
     checkpoints: Path | None,
     nodes_text: str | None,
     job_id: str | None,
+    is_watching: bool,
+    since: timedelta,
+    node: str | None,
     is_history: bool,
     flow: Flow,
     as_json: bool,
@@ -45,16 +59,25 @@ def command(
     """What brings a job back: restart, cordon and restart, roll back, or notify the user; and why.
 
     Nothing is done without --execute. Budgets, brakes and programs are set in [recoveries] of gpulake.toml. The
-    beginning of the incident's id is enough.
+    beginning of the incident's id is enough. While the file STOP_RECOVERIES is in the lake, no step is taken.
 
     \b
     Example:  gpulake recover 4f1c --executor slurm --checkpoints /ckpt/run7
     """
     from gpulake.act.recovery import Asked
-    from gpulake.cli._rescue import document, print_history, print_rescue
+    from gpulake.cli._rescue import document, print_history, print_rescue, print_returned
+    from gpulake.cli._watched import watch
 
     if is_history:
         print_history(flow.recovered(incident), as_json)
+        return
+    if node is not None:
+        print_returned(flow.uncordon(node, is_executed), as_json)
+        return
+    if is_watching:
+        if incident or job_id or nodes_text or is_again or checkpoints:
+            raise UsageError("--watch recovers every job, and takes no incident and no facts of one job")
+        watch(flow, Asked("", executor, is_executed), since, as_json)
         return
     if not incident:
         raise UsageError("no incident was named", "list them with: gpulake incidents list")

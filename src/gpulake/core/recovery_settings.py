@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import datetime
+from zoneinfo import ZoneInfo
 
+from gpulake.core.clock import is_time_zone
 from gpulake.core.errors import require
 from gpulake.core.placeholders import check_command, placeholders
 
@@ -16,9 +19,12 @@ OF_CORDONS = (*OF_EVERY_STEP, "node")
 OF_MESSAGES = (*OF_EVERY_STEP, "message")
 OF_QUESTIONS = ("job_id", "cluster_id")
 OF_TESTS = ("nodes", "count")
+OF_CHECKS = ("node",)
 # Names as a label of Kubernetes has them.
 _SELECTOR = re.compile(r"[\w.-]+(/[\w.-]+)?=\{job_id\}", re.ASCII)
 _MOST_HOURS = 100 * 365 * 24  # the range of dates
+_CLOCK = r"([01]\d|2[0-3]):[0-5]\d"
+_HOURS = re.compile(f"{_CLOCK}-({_CLOCK}|24:00)", re.ASCII)
 _NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
@@ -48,16 +54,28 @@ class Recoveries:
     restart_command: tuple[str, ...] = ()  # submits {job_id} again; empty: the executor's own
     rollback_command: tuple[str, ...] = ()  # submits it from an earlier checkpoint; empty: the executor's own
     cordon_command: tuple[str, ...] = ()  # takes a node out of service; empty: the executor's own
+    check_command: tuple[
+        str, ...
+    ] = ()  # fails if a cordoned {node} is faulty; empty: nodes are not returned to service
+    check_after_minutes: float = 30.0  # after the cordon, and after a check that failed
+    most_uncordons: int = 1  # of a node within cordoned_for_hours; one that fails again is left to a person
+    uncordon_command: tuple[str, ...] = ()  # returns a node to service; empty: the executor's own
     tell_command: tuple[str, ...] = ()  # sends a message to the user; empty: it is only printed
     nodes_command: tuple[str, ...] = ()  # prints the nodes of {job_id}, such as n1,n[03-05]; empty: sacct or kubectl
     command_seconds: float = 60.0  # the result of one that takes longer is unknown
+    is_watched: bool = False  # gpulake run recovers, as gpulake recover --watch --execute does
+    most_per_hour: int = 6  # jobs that --watch recovers; further ones wait
+    quiet_hours: tuple[str, ...] = ()  # in which --watch takes no step, such as 22:00-06:00
+    time_zone: str = "UTC"  # of quiet_hours
+    stop_file: str = ""  # no step is taken while it, or STOP_RECOVERIES in the lake, exists
     namespace: str = "default"  # of the pods, in Kubernetes
     pod_selector: str = "batch.kubernetes.io/job-name={job_id}"  # selects the pods of a job, in Kubernetes
 
     def __post_init__(self) -> None:
-        for name in ("most_restarts", "most_repeats", "most_rollbacks", "most_cordons_per_hour", "cluster_nodes"):
+        counts = ("most_restarts", "most_repeats", "most_rollbacks", "most_cordons_per_hour", "most_per_hour")
+        for name in (*counts, "most_uncordons", "cluster_nodes"):
             self._check(name, getattr(self, name) >= 0, "use 0 for none, or more")
-        for name in ("rollback_margin_steps", "rollback_margin_minutes", "progress_minutes"):
+        for name in ("rollback_margin_steps", "rollback_margin_minutes", "progress_minutes", "check_after_minutes"):
             self._check(name, 0 <= getattr(self, name) < float("inf"), "use 0 or more")
         for name in ("cordoned_for_hours", "stale_after_hours"):
             self._check(name, 0 <= getattr(self, name) <= _MOST_HOURS, f"use 0 to {_MOST_HOURS:,} hours")
@@ -76,7 +94,18 @@ class Recoveries:
         check_command("cordon_command", self.cordon_command, OF_CORDONS, "node", "node")
         check_command("tell_command", self.tell_command, OF_MESSAGES, "message", "message")
         check_command("nodes_command", self.nodes_command, OF_QUESTIONS, "job_id", "job")
+        check_command("check_command", self.check_command, OF_CHECKS, "node", "node")
+        check_command("uncordon_command", self.uncordon_command, OF_CORDONS, "node", "node")
+        self._check("time_zone", is_time_zone(self.time_zone), "name one like Europe/Berlin")
+        are_hours = all(map(_HOURS.fullmatch, self.quiet_hours))
+        self._check("quiet_hours", are_hours, "write them like 22:00-06:00")
         check_command("test_command", self.test_command, OF_TESTS, "nodes", "nodes")
+
+    def is_quiet(self, at: datetime) -> bool:
+        """A range whose end is not after its begin goes over midnight."""
+        now = f"{at.astimezone(ZoneInfo(self.time_zone)):%H:%M}"
+        ranges = (hours.split("-") for hours in self.quiet_hours)
+        return any(begin <= now < end if begin < end else now >= begin or now < end for begin, end in ranges)
 
     def _check(self, name: str, is_right: bool, hint: str) -> None:
         require(is_right, f"{name} is {getattr(self, name)!r}", hint)

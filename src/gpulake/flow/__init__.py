@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gpulake.act.execution import Rescue
     from gpulake.act.nudges import Nudge
     from gpulake.act.recovery import Asked
+    from gpulake.act.returning import Returned
     from gpulake.core.incidents import Incident
     from gpulake.diagnose.api import Answer
     from gpulake.diagnose.diagnoser import Diagnoser, DiagnosisRequest
@@ -256,15 +257,15 @@ class Flow:
 
     def recover(self, asked: Asked) -> Rescue:
         """The plan that restarts a failed job; is_executed carries it out."""
-        from gpulake.act.recovery import Recovering
+        from gpulake.flow.recovering import recover
 
-        self.lake.open()
-        alone = self.lake.writing() if asked.is_executed else nullcontext()
-        with self.step("recover", is_reader=not asked.is_executed) as detail, alone:
-            rescue = Recovering(self.lake, self.config, self.clock, self.run_id).recover(asked)
-            statuses = {taken.step.step: taken.status for taken in rescue.steps}
-            detail.update(incident_id=rescue.failure.incident_id, is_executed=asked.is_executed, steps=statuses)
-        return rescue
+        return recover(self.lake, self.clock, asked, self.run_id)
+
+    def uncordon(self, node: str, is_executed: bool = False) -> Returned:
+        """The check of a node that gpulake cordoned, and its return to service if it passes."""
+        from gpulake.flow.recovering import uncordon
+
+        return uncordon(self.lake, self.clock, node, is_executed)
 
     def recovered(self, incident: str | None = None) -> list[AuditRow]:
         """The audit trail, dry runs included; of the incidents whose id begins like this."""

@@ -93,6 +93,8 @@ class Service:
             parts.append(self._repeating("retention", ["retention", "--json"], RETENTION_SECONDS))
         if self._config.alerts.sinks:
             parts.append(self._lasting("alerts", ["alerts", "send", "--watch"]))
+        if self._config.recoveries.is_watched:
+            parts.append(self._lasting("recover", ["recover", "--watch", "--execute"]))
         if settings.dashboard:
             host, port = settings.host_and_port
             parts.append(self._lasting("dashboard", ["serve", "--host", host, "--port", port]))

@@ -94,10 +94,15 @@ class Executor(Protocol):
 
     def cordon(self, order: Order) -> Commands: ...
 
+    def uncordon(self, order: Order) -> Commands: ...
+
     def tell(self, order: Order) -> Commands: ...
 
     def nodes(self, order: Order) -> NodeQuery | None:
         """The command that prints the nodes of the job; None: there is none."""
+
+    def why_cordoned(self, order: Order) -> tuple[str, ...]:
+        """The command that prints why the node is out of service; empty: there is none."""
 
 
 RECOVERIES: Registry[Callable[[Recoveries], Executor]] = Registry("executor", "gpulake.act.recoveries")

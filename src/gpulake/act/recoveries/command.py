@@ -20,6 +20,13 @@ class CommandHook:
     def cordon(self, order: Order) -> Commands:
         return hooked("cordon_command", self._settings.cordon_command, order)
 
+    def uncordon(self, order: Order) -> Commands:
+        return hooked("uncordon_command", self._settings.uncordon_command, order)
+
+    def why_cordoned(self, order: Order) -> tuple[str, ...]:
+        order.the_node()
+        return ()
+
     def tell(self, order: Order) -> Commands:
         return tell(self._settings, order)
 

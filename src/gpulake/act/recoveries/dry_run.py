@@ -22,6 +22,14 @@ class DryRun:
         order.the_node()
         return ()
 
+    def uncordon(self, order: Order) -> Commands:
+        order.the_node()
+        return ()
+
+    def why_cordoned(self, order: Order) -> tuple[str, ...]:
+        order.the_node()
+        return ()
+
     def tell(self, order: Order) -> Commands:  # noqa: ARG002
         return ()
 

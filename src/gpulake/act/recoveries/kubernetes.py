@@ -36,6 +36,16 @@ class Kubernetes:
     def cordon(self, order: Order) -> Commands:
         return (Command(("kubectl", "cordon", order.the_node())),)
 
+    def uncordon(self, order: Order) -> Commands:
+        if self._settings.uncordon_command:
+            return hooked("uncordon_command", self._settings.uncordon_command, order)
+        return (Command(("kubectl", "uncordon", order.the_node())),)
+
+    def why_cordoned(self, order: Order) -> tuple[str, ...]:
+        """Kubernetes does not say."""
+        order.the_node()
+        return ()
+
     def tell(self, order: Order) -> Commands:
         return tell(self._settings, order)
 

@@ -36,6 +36,14 @@ class Slurm:
         update = ("scontrol", "update", f"nodename={order.the_node()}", "state=drain", f"reason={reason}")
         return (Command(update),)
 
+    def uncordon(self, order: Order) -> Commands:
+        if self._settings.uncordon_command:
+            return hooked("uncordon_command", self._settings.uncordon_command, order)
+        return (Command(("scontrol", "update", f"nodename={order.the_node()}", "state=resume")),)
+
+    def why_cordoned(self, order: Order) -> tuple[str, ...]:
+        return ("sinfo", "--noheader", f"--nodes={order.the_node()}", "--format=%E")
+
     def tell(self, order: Order) -> Commands:
         return tell(self._settings, order)
 

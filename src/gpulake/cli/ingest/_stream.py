@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 import json
-import signal
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import click
+
+from gpulake.cli._stopping import stopping
 
 if TYPE_CHECKING:
     from gpulake.flow import Flow
     from gpulake.flow.ingesting import Ingested
 
 
-@contextmanager
-def _stopping(stop: Callable[[], None]) -> Iterator[None]:
-    before = {number: signal.signal(number, lambda *_: stop()) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def print_stream(flow: Flow, batches: Iterable[Ingested], stop: Callable[[], None], as_json: bool) -> None:
     """SIGTERM and Ctrl-C end it after the batch at hand."""
     rows = quarantined = messages = 0
-    with _stopping(stop), flow.step("ingest") as detail:
+    with stopping(stop), flow.step("ingest") as detail:
         for batch in batches:
             rows, quarantined = rows + batch.rows_landed, quarantined + batch.rows_quarantined
             messages += batch.messages
