@@ -43,7 +43,9 @@ while sent < per_second * seconds:
     due = min(per_second * seconds, int((time.time() - begin) * per_second))
     at = int(time.time() * 1000)
     while sent < due:
-        body = ",".join('"DCGM_FI_DEV_%s":%d' % (name, (sent * 7 + n) % 100) for n, name in enumerate(names))
+        # No Xids, and no GPU hotter than 80 degrees: alerts are not what is measured.
+        body = ",".join('"DCGM_FI_DEV_%s":%d' % (name, (sent * 7 + n) % (1 if name == "XID_ERRORS" else 80))
+                        for n, name in enumerate(names))
         producer.produce(topic, (heads[sent % 16000] + '"timestamp":%d,' % at + body + "}").encode(),
                          partition=sent % partitions)
         sent += 1

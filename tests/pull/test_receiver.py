@@ -77,6 +77,21 @@ def test_an_answered_request_has_landed_and_one_that_is_sent_again_lands_once(co
 
 
 @pytest.mark.slow
+def test_an_xid_that_is_pushed_is_an_incident_before_any_build(config: Config) -> None:
+    labels = [{"key": key, "value": {"stringValue": value}} for key, value in (("Hostname", "g1"), ("gpu", "3"))]
+    point = {"asInt": "79", "timeUnixNano": str(time.time_ns()), "attributes": labels}
+    metric = {"name": "DCGM_FI_DEV_XID_ERRORS", "gauge": {"dataPoints": [point]}}
+    body = json.dumps({"resourceMetrics": [{"scopeMetrics": [{"metrics": [metric]}]}]}).encode()
+    flow = Flow(config)
+    for _ in range(2):  # whoever starts again does not report it again
+        with receiving(flow) as address:
+            assert post(address, "/v1/metrics", body, JSON)[0] == 200
+        body = body.replace(b'"asInt": "79"', b'"asInt":  "79"')
+        incidents = [history[-1] for history in flow.lake.incidents.histories().values()]
+        assert [(one.kind, one.subject, one.event) for one in incidents] == [("node_fault", "g1", "opened")]
+
+
+@pytest.mark.slow
 def test_what_can_never_be_taken_is_refused_and_what_is_only_odd_is_quarantined(config: Config) -> None:
     flow = Flow(config)
     with receiving(flow) as address:

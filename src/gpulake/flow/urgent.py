@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gpulake.lake.streams import Streams
 
 CLUSTERS = "SELECT node_id, min(cluster_id) AS cluster_id FROM silver_nodes GROUP BY node_id"
+MOST = 200  # incidents of one batch: a source that reports nonsense must not hold up what lands
 NEVER = datetime.min.replace(tzinfo=UTC)
 
 
@@ -31,10 +32,10 @@ class Urgent:
         """The rows have landed: whatever fails here, which it says, is left to the next build."""
         try:
             if found := self._found(landings):
-                self._open(found)
+                self._open(sorted(found, key=lambda one: one.severity != "critical")[:MOST])
         except GpulakeError as error:
             return f"incidents are left to the next build: {error.message}"
-        return ""
+        return f"{len(found):,} findings at once: only {MOST} became incidents" if len(found) > MOST else ""
 
     def _found(self, landings: Sequence[Landing]) -> list[Finding]:
         from gpulake.detect.sudden import ROWS
