@@ -146,6 +146,9 @@ class Streams:
     def rows(self, landing: Landing, like: list[list[tuple[str, str, Any]]] | None = None) -> list[dict[str, Any]]:
         """What has just landed, where any of these conditions holds, each with all of its parts."""
         path = self._lake.bronze.folder / landing.table / landing.file
+        named = sorted({name for parts in like or () for name, _, _ in parts})
         with lake_errors(f"reading {landing.source}"):
+            if like and not pq.read_table(path, columns=named, filters=like).num_rows:
+                return []  # the other columns, which are larger, are not read
             found: list[dict[str, Any]] = pq.read_table(path, filters=like).to_pylist()
         return found
