@@ -73,16 +73,23 @@ SELECT job_key, {{ name }} FROM silver_jobs
 -- order: gpus DESC NULLS LAST, started_at, job_key
 -- key: job_key
 -- about: At the end of the time under observation.
-WITH running AS (
-    SELECT i.job_key, any_value(i.cluster_id) AS cluster_id, sum(i.gpus) AS gpus,
-        count(DISTINCT i.machine_key) AS machines, min(i.started_at) AS started_at
-    FROM silver_instances AS i WHERE {{ of_now }} AND {cluster:i.cluster_id} AND {gpu_type:i.gpu_type} GROUP BY i.job_key
-)
-SELECT r.*, epoch(c.observed_until - r.started_at) AS ran_seconds FROM running AS r JOIN silver_clusters AS c USING (cluster_id)
+SELECT i.job_key, sum(i.gpus) AS gpus, min(i.started_at) AS started_at
+FROM silver_instances AS i WHERE {{ of_now }} AND {cluster:i.cluster_id} AND {gpu_type:i.gpu_type} GROUP BY i.job_key
 -- details
-SELECT job_key, j.job_id, p.cluster_id, j.user_id, j.account_id, p.gpus, p.ran_seconds, p.machines, p.started_at
-FROM page AS p JOIN silver_jobs AS j USING (job_key)
-{{ of_job(("job_id", "user_id", "account_id")) }}
+SELECT job_key, j.job_id, j.cluster_id, j.user_id, j.account_id, p.gpus,
+    epoch(c.observed_until - p.started_at) AS ran_seconds, m.machines, p.started_at
+FROM page AS p JOIN silver_jobs AS j USING (job_key) JOIN silver_clusters AS c ON c.cluster_id = j.cluster_id
+JOIN (
+    SELECT job_key, count(DISTINCT i.machine_key) AS machines
+    FROM silver_instances AS i WHERE {{ of_now }} AND job_key IN (SELECT job_key FROM page) GROUP BY job_key
+) AS m USING (job_key)
+{{ of_job(("job_id", "cluster_id", "user_id", "account_id")) }}
+-- sort machines
+SELECT job_key, count(DISTINCT i.machine_key) AS machines FROM silver_instances AS i WHERE {{ of_now }} GROUP BY job_key
+-- sort ran_seconds
+SELECT job_key, epoch(any_value(c.observed_until) - min(i.started_at)) AS ran_seconds
+FROM silver_instances AS i JOIN silver_clusters AS c USING (cluster_id) WHERE {{ of_now }} GROUP BY job_key
+
 {% set types %}SELECT job_key, min(gpu_type) AS gpu_type FROM silver_tasks GROUP BY job_key{% endset %}
 {% set reasons %}SELECT job_key, arg_max(reason, submitted_at) AS reason FROM silver_waits WHERE is_waiting{% endset %}
 
