@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 from bench.scoring.accuracy import baseline, by_cause, calibration, confusions, table
@@ -18,7 +19,9 @@ from gpulake.core.diagnosis import Diagnosis
 from gpulake.diagnose.cause.explaining import explain_last
 from gpulake.diagnose.hang.blockage import find_hang
 from gpulake.diagnose.hang.flight_recorder import read_dumps
+from gpulake.diagnose.logs.reading import open_logs
 from gpulake.diagnose.logs.scan import scan
+from gpulake.diagnose.losses import with_losses
 from gpulake.diagnose.rulebook.book import Rulebook, shipped
 from gpulake.diagnose.story.stories import read_stories
 from gpulake.diagnose.telemetry.files import read_samples
@@ -32,6 +35,10 @@ CROSS_VALIDATED = ", cross-validated"
 def diagnosed(case: Case, rulebook: Rulebook | None = None) -> Diagnosis:
     rulebook = rulebook or shipped()
     story, found = explain_last(read_stories([scan("", [case.log], rulebook)], rulebook))
+    with NamedTemporaryFile(suffix=".log") as file:
+        file.write(case.log)
+        file.flush()
+        found = with_losses(found, open_logs(Path(file.name)))
     return found if case.telemetry is None else consult(found, story, _samples(case.telemetry), rulebook)
 
 

@@ -51,3 +51,17 @@ def test_a_spike_is_reported_while_the_job_runs_and_once(tmp_path: Path, clock: 
         kinds += [notice.kind for notice in follower.look()]
     follower.close()
     assert kinds == ["spike"]
+
+
+def test_a_check_that_fails_on_nan_is_not_the_root_cause(tmp_path: Path) -> None:
+    log, single = tmp_path / "a.log", tmp_path / "b.log"
+    crash = 'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\nIndexError: index out of range\n'
+    # In words of a loss that no rule knows.
+    nans = "".join(f"step {step} | reward loss | {value}\n" for step, value in enumerate([1.0] * 30 + ["nan"] * 5))
+    log.write_text(nans + crash)
+    found = diagnose(log).diagnosis
+    assert (found.reason, found.recovery.action) == ("LossNaN", "needs_config_change")
+    assert found.cause == "The loss became NaN or infinite at step 30, and stayed so"
+    assert found.evidence[0].line == 31
+    single.write_text(nans.replace("nan", "1.0", 4) + crash)
+    assert diagnose(single).diagnosis.reason == "IndexError"

@@ -26,8 +26,12 @@ _OPTIONS.encoding = re2.Options.Encoding.LATIN1
 _LOSS = re2.compile(
     rb"(?i)\bloss\b['\"]?\s?(?:\([^)\n]{1,30}\))?\s?[:=|]?\s{0,12}(\d+(?:\.\d+)?(?:e[+-]?\d+)?|nan|inf)\b", _OPTIONS
 )
+_NAN = re2.compile(rb"(?i)\bloss\b[^\n]{0,40}\b(?:nan|inf)\b", _OPTIONS)
 _STEP = re.compile(r"(?i)\b(?:iteration|iter|global_step|step|update|batch)s?\W{1,12}(\d{1,9})")
 _CANCELLED = {"JobCancelled", "UserInterrupt", "PreemptionSIGTERM"}
+# What a program dies of that goes on with NaN: checks of values and of indexes, on the host and in kernels.
+_OF_NAN = {"AssertionError", "CUDAError", "IndexError", "RuntimeError", "ValueError"}
+LEAST_NANS = 2  # losses in a row: scalers of mixed precision skip single steps
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,7 @@ class LossWatch:
         self._high: list[Loss] = []
         self._level = 0.0
         self.first_nan: Loss | None = None
+        self.nans = 0  # since then
 
     @property
     def spike(self) -> Spike | None:
@@ -79,29 +84,35 @@ class LossWatch:
             if begin == last:
                 continue  # of several losses of a line the first counts
             last = begin
+            value = float(found[1])
+            if self._is_usual(value):
+                continue
             line = text[begin : end if end >= 0 else len(text)][:LONGEST_LINE].decode(errors="replace")
             step = _STEP.search(line)
-            quote = Quote(counted + 1, line, self._file)
-            self._add(Loss(float(found[1]), int(step[1]) if step else None, quote))
+            loss = Loss(value, int(step[1]) if step else None, Quote(counted + 1, line, self._file))
+            if isfinite(value):
+                # The first says where it began, the last few how high it is.
+                self._high.append(loss)
+            else:
+                self.first_nan = self.first_nan or loss
+                self.nans += 1
         self.pass_over(text)
 
-    def _add(self, loss: Loss) -> None:
-        if not isfinite(loss.value):
-            self.first_nan = self.first_nan or loss
-            return
-        if not self._high:
-            if len(self._before) >= LEAST_BEFORE and loss.value > SPIKE * max(self._level, 0.0) > 0:
-                self._high = [loss]
-            else:
-                self.first_nan = None  # training recovered
-                self._before.append(loss.value)
-                if len(self._before) % 10 == 0 or not self._level:
-                    self._level = median(self._before)
-        elif loss.value > CALM * self._level:
-            # The first says where it began, the last few how high it is.
-            self._high.append(loss)
-        else:
+    def _is_usual(self, value: float) -> bool:
+        if not isfinite(value):
+            return False
+        if self._high:
+            if value > CALM * self._level:
+                return False
             self._high = []
+        elif len(self._before) >= LEAST_BEFORE and value > SPIKE * max(self._level, 0.0) > 0:
+            return False
+        else:
+            self.first_nan, self.nans = None, 0  # training recovered
+            self._before.append(value)
+            if len(self._before) % 10 == 0 or not self._level:
+                self._level = median(self._before)
+        return True
 
 
 def watch(logs: Logs) -> LossWatch | None:
@@ -123,6 +134,14 @@ def watch(logs: Logs) -> LossWatch | None:
     return found
 
 
+def _has_nan(logs: Logs) -> bool:
+    """A quick look, for the many logs without; a larger file is not read twice for it."""
+    path = logs.files[0].path if logs.files else None
+    if path is None or path.stat().st_size > MOST_BYTES:
+        return False
+    return any(_NAN.search(chunk) for chunk in replace(logs.files[0]).chunks())
+
+
 def _whole_lines(chunks: Iterable[bytes]) -> Iterable[bytes]:
     rest = b""
     for chunk in chunks:
@@ -134,13 +153,33 @@ def _whole_lines(chunks: Iterable[bytes]) -> Iterable[bytes]:
 
 def with_losses(diagnosis: Diagnosis, logs: Logs) -> Diagnosis:
     """Names a spike where the log ends without a cause, or by a person; and the step at which a loss became NaN."""
-    is_nan = diagnosis.reason == "LossNaN"
-    if not (is_nan or diagnosis.is_silent or diagnosis.reason in _CANCELLED) or (found := watch(logs)) is None:
+    is_nan, is_open = diagnosis.reason == "LossNaN", diagnosis.is_silent or diagnosis.reason in _CANCELLED
+    may_be_nan = diagnosis.reason in _OF_NAN and _has_nan(logs)
+    if not (is_nan or is_open or may_be_nan) or (found := watch(logs)) is None:
+        return diagnosis
+    if not is_nan and found.first_nan is not None and found.nans >= LEAST_NANS:
+        return _diverged(diagnosis, found.first_nan)
+    if not (is_nan or is_open):
         return diagnosis
     if is_nan and found.first_nan is not None:
         evidence = dict.fromkeys((found.first_nan.quote, *diagnosis.evidence))
         return replace(diagnosis, cause=f"{diagnosis.cause} at {found.first_nan}", evidence=tuple(evidence)[:5])
     return spiked(diagnosis, found.spike) if found.spike is not None and not is_nan else diagnosis
+
+
+def _diverged(diagnosis: Diagnosis, first: Loss) -> Diagnosis:
+    return replace(
+        diagnosis,
+        verdict="failed",
+        reason="LossNaN",
+        category=CATEGORY_OF["LossNaN"],
+        cause=f"The loss became NaN or infinite at {first}, and stayed so",
+        remedy="Go back to a checkpoint before it, lower the learning rate or clip gradients, and look at its data.",
+        evidence=(first.quote, *diagnosis.evidence[:4]),
+        recovery=Recovery("needs_config_change", "The same settings on the same data diverge again."),
+        confidence=0.7,
+        rule="",
+    )
 
 
 def spiked(diagnosis: Diagnosis, spike: Spike) -> Diagnosis:
