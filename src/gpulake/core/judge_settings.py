@@ -17,9 +17,10 @@ class Judge:
 
     base_url: str = ""  # such as http://127.0.0.1:8080/v1; empty: no model is asked
     model: str = ""  # as the endpoint names it
-    timeout_seconds: float = 60.0  # for a question with all its retries
+    timeout_seconds: float = 60.0  # for a question with all its retries; each vote is a question
     retries: int = 1  # of a question that failed
     temperature: float = 0.0  # 0: the same answer each time
+    votes: int = 1  # answers that are asked for, one after the other; a reason counts if more than half give it
     most_lines: int = 200  # of the log, in the question
     most_characters: int = 24_000  # of the log, in the question
     most_answer_tokens: int = 1_200  # of the model
@@ -29,6 +30,10 @@ class Judge:
         self._check("timeout_seconds", 0 < self.timeout_seconds <= 3600, "use up to 3600 seconds")
         self._check("retries", 0 <= self.retries <= 5, "use 0 to 5")
         self._check("temperature", 0 <= self.temperature <= 2, "use 0 to 2; 0 answers alike each time")
+        self._check("votes", 1 <= self.votes <= 15, "use 1 to 15")
+        require(
+            self.votes == 1 or self.temperature > 0, "judge.votes asks again at temperature 0", "set it to 0.7, say"
+        )
         for name in ("most_lines", "most_characters", "most_answer_tokens"):
             self._check(name, getattr(self, name) >= 1, "use a number above 0")
         if self.base_url:

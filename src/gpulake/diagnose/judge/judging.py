@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -62,15 +63,34 @@ def ask_model(
     request = request_for(diagnosis, digests, settings)
     if not request.lines:
         return Judgement(diagnosis, "the model was not asked: the log has no lines")
-    try:
-        text = (model or _endpoint(settings)).ask(request.messages, request.schema)
-    except NoAnswer as error:
-        return Judgement(diagnosis, f"no answer from the model {settings.model}: {error}")
-    try:
-        answered = _answered(diagnosis, _document(text), request)
-    except NoAnswer as error:
-        return Judgement(diagnosis, f"the answer of the model {settings.model} was dropped: {error}")
-    return Judgement(answered, f"the cause is the word of the model {settings.model}: no rule knows it")
+    model = model or _endpoint(settings)
+    asked = f"the model {settings.model}"
+    usable: list[Diagnosis] = []
+    dropped = ""
+    for _ in range(settings.votes):
+        try:
+            text = model.ask(request.messages, request.schema)
+        except NoAnswer as error:
+            return Judgement(diagnosis, f"no answer from {asked}: {error}")
+        try:
+            usable.append(_answered(diagnosis, _document(text), request))
+        except NoAnswer as error:
+            dropped = str(error)
+    return _voted(diagnosis, usable, settings.votes, asked, dropped)
+
+
+def _voted(diagnosis: Diagnosis, usable: Sequence[Diagnosis], votes: int, asked: str, dropped: str) -> Judgement:
+    """The first answer whose reason more than half of all answers give; one that was dropped is for none."""
+    if not usable:
+        return Judgement(diagnosis, f"the answer of {asked} was dropped: {dropped}")
+    reason, agree = Counter(answer.reason for answer in usable).most_common(1)[0]
+    if 2 * agree <= votes:
+        reasons = ", ".join(sorted({answer.reason for answer in usable}))
+        return Judgement(diagnosis, f"{votes} answers of {asked} do not agree ({reasons}), and were dropped")
+    chosen = next(answer for answer in usable if answer.reason == reason)
+    chosen = replace(chosen, confidence=round(chosen.confidence * agree / votes, 2))
+    how = f", by {agree} of {votes} answers" if votes > 1 else ""
+    return Judgement(chosen, f"the cause is the word of {asked}{how}: no rule knows it")
 
 
 def _endpoint(settings: Judge) -> Model:
