@@ -54,9 +54,7 @@ class Recoveries:
     restart_command: tuple[str, ...] = ()  # submits {job_id} again; empty: the executor's own
     rollback_command: tuple[str, ...] = ()  # submits it from an earlier checkpoint; empty: the executor's own
     cordon_command: tuple[str, ...] = ()  # takes a node out of service; empty: the executor's own
-    check_command: tuple[
-        str, ...
-    ] = ()  # fails if a cordoned {node} is faulty; empty: nodes are not returned to service
+    check_command: tuple[str, ...] = ()  # fails if a cordoned {node} is faulty; empty: nodes stay out of service
     check_after_minutes: float = 30.0  # after the cordon, and after a check that failed
     most_uncordons: int = 1  # of a node within cordoned_for_hours; one that fails again is left to a person
     uncordon_command: tuple[str, ...] = ()  # returns a node to service; empty: the executor's own
