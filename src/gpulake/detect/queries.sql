@@ -117,7 +117,7 @@ WITH held AS (
     SELECT
         machine_key,
         job_key,
-        unnest(range(date_trunc('hour', held_from), held_until, INTERVAL 1 HOUR)) AS hour
+        unnest(range(epoch_ms(held_from) // 3600000, (epoch_us(held_until) + 3599999999) // 3600000000)) AS hour
     FROM silver_holdings
     WHERE machine_key IN (SELECT machine_key FROM silver_gpu_samples WHERE {holder} IS NULL)
 ),
@@ -143,7 +143,7 @@ samples AS (
         parent_gpu_id IS NULL AND {column} IS NOT NULL AND coalesce(busy_ratio, 1) >= 0.5
         AND (
             {holder} IS NOT NULL
-            OR NOT coalesce((machine_key, date_trunc('hour', sampled_at)) IN (FROM shared), false)
+            OR NOT coalesce((machine_key, epoch_ms(sampled_at) // 3600000) IN (FROM shared), false)
         )
 ),
 hours AS (
@@ -152,7 +152,7 @@ hours AS (
         node_id,
         holder,
         gpu,
-        date_trunc('hour', sampled_at) AS hour,
+        epoch_ms(sampled_at) // 3600000 AS hour,
         avg(seen) AS seen,
         sum(covers_seconds) AS s
     FROM samples

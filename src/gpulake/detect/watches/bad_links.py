@@ -30,7 +30,7 @@ WITH steps AS (
 ),
 hours AS (
     SELECT
-        cluster_id, node_id, interface, epoch_ms(date_trunc('hour', sampled_at)) AS at_ms,
+        cluster_id, node_id, interface, epoch_ms(sampled_at) // 3600000 * 3600000 AS at_ms,
         sum(coalesce(downed, 0)) AS link_downs, sum(coalesce(symbols, 0)) AS symbol_errors,
         avg(CASE WHEN was_up AND NOT coalesce(is_up, true) THEN 1.0 ELSE 0.0 END) AS down_ratio,
         avg(CASE WHEN speed_bits_per_second < 0.75 * best_speed THEN 1.0 ELSE 0.0 END) AS slow_ratio

@@ -20,7 +20,7 @@ LEAST_TIMES = 4.0  # the user's own mean of the days before
 # The jobs of the last 24 hours, by hour; 0 where most of them work, or where the user always does that.
 HOURS = """
 WITH jobs AS (
-    SELECT job_key, date_trunc('hour', min(held_from)) AS hour, bool_and(bucket = 'idle') AS is_empty
+    SELECT job_key, epoch_ms(min(held_from)) // 3600000 AS hour, bool_and(bucket = 'idle') AS is_empty
     FROM silver_holdings WHERE bucket IN ('idle', 'used', 'failed', 'unobserved') AND held_from IS NOT NULL
     GROUP BY job_key
 ),
@@ -35,15 +35,15 @@ sums AS (
         *,
         sum(empty) OVER a_day AS day_empty, sum(jobs) OVER a_day AS day_jobs,
         sum(empty) OVER (PARTITION BY cluster_id, user_id ORDER BY hour) - sum(empty) OVER a_day AS past_empty,
-        date_diff('hour', min(hour) OVER (PARTITION BY cluster_id), hour) / 24.0 - 1 AS past_days
+        (hour - min(hour) OVER (PARTITION BY cluster_id)) / 24.0 - 1 AS past_days
     FROM counted
     WINDOW a_day AS (
-        PARTITION BY cluster_id, user_id ORDER BY hour RANGE BETWEEN INTERVAL 23 HOURS PRECEDING AND CURRENT ROW
+        PARTITION BY cluster_id, user_id ORDER BY hour RANGE BETWEEN 23 PRECEDING AND CURRENT ROW
     )
 ),
 judged AS (
     SELECT
-        cluster_id, user_id, epoch_ms(hour) AS at_ms,
+        cluster_id, user_id, hour * 3600000 AS at_ms,
         CASE WHEN day_empty >= {least_ratio} * day_jobs
             AND day_empty >= {least_times} * past_empty / greatest(past_days, 1) THEN day_empty ELSE 0 END AS empty_jobs
     FROM sums

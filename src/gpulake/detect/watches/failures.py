@@ -22,7 +22,7 @@ LEAST_TIMES = 1.3  # the usual share
 HOURS = """
 SELECT
     cluster_id,
-    epoch_ms(date_trunc('hour', submitted_at)) AS at_ms,
+    epoch_ms(submitted_at) // 3600000 * 3600000 AS at_ms,
     count(*) FILTER (status IN ('failed', 'node_fail')) AS failed_jobs,
     count(*) AS submitted_jobs
 FROM silver_jobs

@@ -1,5 +1,5 @@
 WITH jobs AS (
-    SELECT cluster_id, job_key, date_trunc('hour', min(held_from)) AS hour, bool_and(bucket = 'idle') AS is_empty
+    SELECT cluster_id, job_key, epoch_ms(min(held_from)) // 3600000 AS hour, bool_and(bucket = 'idle') AS is_empty
     FROM silver_holdings
     WHERE bucket IN ('idle', 'used')
     GROUP BY cluster_id, job_key
@@ -12,8 +12,8 @@ empty AS (
     GROUP BY ALL
 ),
 hours AS (SELECT cluster_id, hour, sum(jobs) AS jobs FROM empty GROUP BY ALL),
-days AS (SELECT cluster_id, user_id, date_trunc('day', hour) AS day, sum(jobs) AS jobs FROM empty GROUP BY ALL),
-spans AS (SELECT cluster_id, date_diff('day', min(hour), max(hour)) + 1 AS days FROM hours GROUP BY ALL),
+days AS (SELECT cluster_id, user_id, hour // 24 AS day, sum(jobs) AS jobs FROM empty GROUP BY ALL),
+spans AS (SELECT cluster_id, max(hour) // 24 - min(hour) // 24 + 1 AS days FROM hours GROUP BY ALL),
 strange AS (
     SELECT days.cluster_id, days.user_id
     FROM days
@@ -24,7 +24,7 @@ strange AS (
 SELECT
     hours.cluster_id,
     strange.user_id,
-    epoch_ms(hours.hour) AS at_ms,
+    hours.hour * 3600000 AS at_ms,
     coalesce(empty.jobs, 0) AS empty_jobs,
     hours.jobs AS all_empty_jobs
 FROM hours

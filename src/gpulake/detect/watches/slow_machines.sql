@@ -47,7 +47,7 @@ days AS (
         min(epoch_ms(started_at)) AS at_ms,
         avg(log_times_longer) AS log_times_longer
     FROM compared
-    GROUP BY machine_key, group_key, date_trunc('day', started_at)
+    GROUP BY machine_key, group_key, epoch_ms(started_at) // 86400000
 ),
 points AS (SELECT machine_key, at_ms, avg(log_times_longer) AS log_times_longer FROM days GROUP BY ALL),
 windows AS (

@@ -11,18 +11,20 @@ WITH asked AS (
         tasks.requested_gpus > 0
         AND NOT regexp_matches(coalesce(jobs.wait_reason, ''), '(?i)depend|held|begintime')
 ),
-attempts AS (
+-- Few sources have partitions: where none has, there is nothing to join.
+placed AS (SELECT job_key, partition_id FROM silver_jobs WHERE partition_id IS NOT NULL),
+attempts AS NOT MATERIALIZED (
     SELECT
-        jobs.cluster_id, coalesce(jobs.partition_id, '') AS partition_id, instances.machine_key,
-        date_trunc('hour', instances.started_at) AS hour
+        instances.cluster_id, coalesce(placed.partition_id, '') AS partition_id, instances.machine_key,
+        epoch_ms(instances.started_at) // 3600000 AS hour
     FROM silver_instances AS instances
-    INNER JOIN silver_jobs AS jobs ON instances.job_key = jobs.job_key
+    LEFT JOIN placed ON instances.job_key = placed.job_key
     WHERE instances.gpus > 0 AND instances.started_at IS NOT NULL
 ),
 starts AS (SELECT cluster_id, partition_id, hour, count(*) AS starts FROM attempts GROUP BY ALL),
 partitions AS (
     SELECT cluster_id, partition_id FROM starts GROUP BY cluster_id, partition_id
-    HAVING sum(starts) >= {least_starts} * (date_diff('hour', min(hour), max(hour)) + 1)
+    HAVING sum(starts) >= {least_starts} * (max(hour) - min(hour) + 1)
 ),
 hours AS (SELECT DISTINCT cluster_id, started_at FROM gold_machine_hours WHERE started_at IS NOT NULL),
 -- Whole hours of waiting in which nothing of the partition started.
@@ -39,7 +41,7 @@ waiting AS (
         ON
             hours.cluster_id = starts.cluster_id
             AND asked.partition_id = starts.partition_id
-            AND date_trunc('hour', hours.started_at) = starts.hour
+            AND epoch_ms(hours.started_at) // 3600000 = starts.hour
     WHERE asked.waited_until >= asked.launched_at + INTERVAL 1 HOUR
 ),
 -- The machines of a partition are those that its jobs ever ran on.
