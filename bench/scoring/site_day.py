@@ -34,10 +34,14 @@ def split(folder: Path, out: Path, cut: datetime) -> tuple[list[Path], list[Path
     for page in sorted((folder / "prometheus").glob("*.prom")):
         with page.open() as lines, (early / page.name).open("w") as old, (late / page.name).open("w") as fresh:
             for line in lines:
-                is_old = line.startswith("#") or int(line.rsplit(" ", 1)[1]) < cut.timestamp()
-                (old if is_old else fresh).write(line)
+                if line.startswith("#"):
+                    # Both parts need the last line, which says that times are seconds.
+                    old.write(line)
+                    fresh.write(line)
+                else:
+                    (old if int(line.rsplit(" ", 1)[1]) < cut.timestamp() else fresh).write(line)
     for file in (*early.glob("*.prom"), *late.glob("*.prom")):
-        if not any(not line.startswith("#") for line in file.open()):
+        if all(line.startswith("#") for line in file.read_text(encoding="utf-8").splitlines()):
             file.unlink()
     states = sorted((folder / "slurm").glob("scontrol-*.txt"))
     old_states = [path for path in states if path.stat().st_mtime < cut.timestamp()]
