@@ -116,6 +116,27 @@ def test_late_rows_are_counted_and_what_was_touched_is_reported(
 
 
 @pytest.mark.slow
+def test_an_attempt_within_a_day_touches_no_other_day(trace: tuple[Path, TraceSummary], tmp_path: Path) -> None:
+    config, _ = begun(trace[0], tmp_path)
+    flow, late = Flow(config), tmp_path / "late"
+    (second_day,) = rows_of(
+        flow.lake,
+        "SELECT epoch(started_at) AS begin FROM silver_days WHERE cluster_id = 'synth' ORDER BY dt LIMIT 1 OFFSET 1",
+    )
+    begin = float(str(second_day["begin"])) + 43_200
+    times = [str(begin), str(begin + 600)]
+    machine = read(trace[0] / "pai_machine_spec.csv")[0][0]
+    write(late / "pai_job_table.csv", [["synth-job", "synth-inst", "synth-user", "Terminated", *times]])
+    write(late / "pai_task_table.csv", [["synth-job", "worker", "1", "Terminated", *times, "600", "29", "", ""]])
+    attempt = ["synth-job", "worker", "synth-name", "synth-worker", "synth-inst", "Terminated", *times, machine]
+    write(late / "pai_instance_table.csv", [attempt])
+    flow.land([late])
+    touched = flow.build().touched
+    assert touched is not None
+    assert (touched.touched_days, touched.late_attempts) == (1, 1)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["settings", "machines", "force"])
 def test_what_may_touch_anything_is_built_at_once(
     trace: tuple[Path, TraceSummary], tmp_path: Path, change: str

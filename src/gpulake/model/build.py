@@ -89,7 +89,8 @@ def test(staging: Staging, plan: Plan, report: Report, increment: Increment | No
         at_once = [planned for planned in tests if planned.condition]
         for together in (at_once, *([planned] for planned in tests if not planned.condition)):
             results |= {result.name: result for result in _run_tests(staging, together, increment)}
-        if counts.get(table, 0) >= LARGE_ROWS:
+        # An increment reads the rows that it made, which releasing would write to the disk.
+        if not increment and counts.get(table, 0) >= LARGE_ROWS:
             staging.release_memory()
     return [results[planned.name] for planned in plan.tests]
 

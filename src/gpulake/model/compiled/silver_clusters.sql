@@ -3,19 +3,20 @@
 
 
 
-with jobs as (
+-- Not materialized: of many rows each event has one column.
+with jobs as not materialized (
 
     select * from "lake"."main"."silver_jobs"
 
 ),
 
-instances as (
+instances as not materialized (
 
     select * from "lake"."main"."silver_instances"
 
 ),
 
-windows as (
+windows as not materialized (
 
     select * from "lake"."main"."silver_gpu_timeseries"
 

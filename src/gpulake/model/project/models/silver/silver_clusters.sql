@@ -7,19 +7,20 @@
     ('sampled', 'seen_from'), ('sampled', 'seen_until')
 ] %}
 
-with jobs as (
+-- Not materialized: of many rows each event has one column.
+with jobs as not materialized (
 
     select * from {{ ref('silver_jobs') }}
 
 ),
 
-instances as (
+instances as not materialized (
 
     select * from {{ ref('silver_instances') }}
 
 ),
 
-windows as (
+windows as not materialized (
 
     select * from {{ ref('silver_gpu_timeseries') }}
 
