@@ -127,9 +127,10 @@ def as_jobs(trace: Trace, policy: Policy) -> Ints:
 
 def as_state(trace: Trace, machines: Machines, policy: Policy, log_rows: int) -> State:
     size, count, slots = len(trace), len(machines.gpus), machines.total_gpus
-    mach = np.zeros((6, count + 1), np.int64)
+    mach = np.zeros((arrays.TOP + 1, count + 1), np.int64)
     mach[arrays.TIER, :-1], mach[arrays.WHOLE, :-1] = machines.tier, machines.gpus
     mach[arrays.BASE, 1:], mach[arrays.MILLI, :-1] = np.cumsum(machines.gpus), machines.gpus * GPU
+    mach[arrays.TOP, :] = machines.gpus.max(initial=0) * GPU
     numbers = np.zeros(10, np.int64)
     numbers[[arrays.FREE, arrays.VERSION, arrays.MACHINES]] = slots * GPU, 1, count
     return State(

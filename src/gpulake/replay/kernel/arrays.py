@@ -59,7 +59,7 @@ HELD = 21  # thousandths of GPU-seconds
 LOST = 22  # of these: by attempts that ended early, and not kept by a checkpoint
 # Lists, and entries by shape or account, of which there are no more than jobs.
 QUEUE = 23
-RUN_LIST = 24  # by expected end, where the rules need it
+RUN_LIST = 24
 EVICT_LIST = 25
 FAILED = 26  # by shape: the version of the free GPUs at which it did not fit
 KEPT_AT = 27  # by shape: the moment at which displacing did not help a job of KEPT_RANK
@@ -69,7 +69,9 @@ HOLDING = 30  # by account: thousandths of GPUs held now
 JOB_ROWS = 31
 
 # Rows of State.mach. A GPU that is shared has a slot with its free thousandths; -1: no GPU has this slot.
-TIER, WHOLE, BASE, SLOTS, MILLI, DOWN = range(6)
+# TOP has an entry a block of machines: no machine of the block has more free thousandths.
+TIER, WHOLE, BASE, SLOTS, MILLI, DOWN, TOP = range(7)
+BLOCK = 16
 # Places in State.numbers.
 HEAD, TAIL, HEAP, RUNNING, VERSION, FREE, EVICTED, LOGGED, STAMP, MACHINES = range(10)
 

@@ -32,6 +32,7 @@ from gpulake.replay.kernel.arrays import (
 )  # fmt: skip
 from gpulake.replay.kernel.passes import queue_pass
 from gpulake.replay.kernel.queue import enqueue, finish, is_live, pop, stop, write_log
+from gpulake.replay.kernel.uncounted import uncounted
 
 
 @inner
@@ -93,8 +94,9 @@ def next_time(state: State, arrival: int, event: int) -> int:
     return int(now)
 
 
-def plain(state: State, rules: Rules, until: int) -> None:
+def plain(given: State, rules: Rules, until: int) -> None:
     """Until nothing is left to happen, or to a time. The log has a row per instance of an attempt."""
+    state = uncounted(given)
     jobs = state.jobs
     size = state.jobs.shape[1] - 1
     arrival, event, before = 0, 0, 0

@@ -44,41 +44,56 @@ from gpulake.replay.kernel.arrays import (
 from gpulake.replay.kernel.placement import give_back, is_enough, place, put, room, take_at, unplace
 from gpulake.replay.kernel.queue import enqueue, rank, start, stop
 
+SOON = 64  # ends that are looked at first: most reservations need few
+
+
+@inner
+def soonest(state: State, now: int, after: int, most: int) -> Ints:
+    """Running jobs that are expected to end later than `after`, by that: so many, and those that end with the last."""
+    jobs = state.jobs
+    running = jobs[RUN_LIST, : state.numbers[RUNNING]]
+    ends = np.empty(len(running), np.int64)
+    for r in range(len(running)):
+        ends[r] = max(now, jobs[EXPECTED, running[r]])
+    running, ends = running[ends > after], ends[ends > after]
+    if len(ends) > most:
+        bound = np.partition(ends, most)[most]
+        running, ends = running[ends <= bound], ends[ends <= bound]
+    return running[np.argsort(ends)]
+
 
 @inner
 def reservation(state: State, j: int, now: int) -> tuple[int, Ints, Ints, int]:
     """When the first blocked job can start if all end as expected, what is free then, and room for how many."""
     jobs = state.jobs
     later, slots, part, row = state.mach.copy(), state.slot.copy(), jobs[PART, j], jobs[ALLOWED, j]
-    at, total = FOREVER, 0
+    ends, total = now - 1, 0
     for m in range(state.numbers[MACHINES]):
-        if state.allow[row, m]:
+        if state.allow[row, m] and later[MILLI, m] >= part:
             total += room(later, slots, m, part)
-    for r in range(state.numbers[RUNNING]):
-        other = jobs[RUN_LIST, r]
-        ends = max(now, jobs[EXPECTED, other])
-        if ends > at:
-            break
-        for i in range(jobs[OFFSET, other], jobs[OFFSET, other] + jobs[COUNT, other]):
-            m = state.inst[0, i]
-            if state.allow[row, m]:
-                total -= room(later, slots, m, part)
-            give_back(later, slots, m, jobs[PART, other], state.inst[1, i])
-            if state.allow[row, m]:
-                total += room(later, slots, m, part)
-        if total >= jobs[COUNT, j]:
-            at = ends
-    return at, later, slots, total
+    running = soonest(state, now, ends, SOON)
+    while len(running) > 0:
+        for other in running:
+            if max(now, jobs[EXPECTED, other]) > ends and total >= jobs[COUNT, j]:
+                return ends, later, slots, total
+            ends = max(now, jobs[EXPECTED, other])
+            for i in range(jobs[OFFSET, other], jobs[OFFSET, other] + jobs[COUNT, other]):
+                m = state.inst[0, i]
+                if state.allow[row, m]:
+                    total -= room(later, slots, m, part)
+                give_back(later, slots, m, jobs[PART, other], state.inst[1, i])
+                if state.allow[row, m]:
+                    total += room(later, slots, m, part)
+        running = soonest(state, now, ends, SOON)
+    return ends if total >= jobs[COUNT, j] else FOREVER, later, slots, total
 
 
 @inner
 def backfill(
     state: State, rules: Rules, j: int, head: int, now: int, at: int, later: Ints, slots: Ints, total: int
 ) -> int:
-    """The room that is left for the head of the queue if this job starts now; -1: it may not."""
+    """The room that is left for the head of the queue if this job, which is placed, starts now; -1: it may not."""
     jobs = state.jobs
-    if not place(state, rules, j):
-        return -1
     if now + rules.latency + jobs[ESTIMATE, j] <= at:
         return total
     row, part, left = jobs[ALLOWED, head], jobs[PART, head], total
@@ -186,8 +201,7 @@ def planned(state: State, now: int, rows: int) -> tuple[Ints, Ints, int]:
     times[0], size = now, 1
     for m in range(state.numbers[MACHINES]):
         plan[0, m] = state.mach[MILLI, m] if state.mach[DOWN, m] == 0 else 0
-    for r in range(state.numbers[RUNNING]):
-        other = jobs[RUN_LIST, r]
+    for other in soonest(state, now, now - 1, state.numbers[RUNNING]):
         at = max(now, jobs[EXPECTED, other])
         if at > times[size - 1]:
             times[size] = at
@@ -304,9 +318,16 @@ def easy_pass(state: State, rules: Rules, now: int, order: Ints) -> int:
         if head < 0:
             is_started = place(state, rules, j)
         else:
-            left = backfill(state, rules, j, head, now, at, later, slots, total)
-            is_started = left >= 0
-            total = left if is_started else total
+            is_started = place(state, rules, j)
+            if is_started and at < 0:
+                # Worked out when the first job could pass, which is seldom.
+                unplace(state, j)
+                at, later, slots, total = reservation(state, head, now)
+                place(state, rules, j)
+            if is_started:
+                left = backfill(state, rules, j, head, now, at, later, slots, total)
+                is_started = left >= 0
+                total = left if is_started else total
         if not is_started and rules.preempts != NEVER:
             is_started = evict_for(state, rules, j, now)
         if is_started:
@@ -318,6 +339,5 @@ def easy_pass(state: State, rules: Rules, now: int, order: Ints) -> int:
         if blocked >= rules.depth:
             return p + 1
         if rules.mode == EASY and head < 0:
-            head = j
-            at, later, slots, total = reservation(state, j, now)
+            head, at = j, -1
     return len(order)

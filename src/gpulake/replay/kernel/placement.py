@@ -6,6 +6,7 @@ from gpulake.replay.kernel.arrays import (
     ALLOWED,
     BASE,
     BEST,
+    BLOCK,
     COUNT,
     DOWN,
     FAILED,
@@ -21,6 +22,7 @@ from gpulake.replay.kernel.arrays import (
     SHAPE,
     SLOTS,
     TIER,
+    TOP,
     VERSION,
     WHOLE,
     WORST,
@@ -93,6 +95,7 @@ def take_at(mach: Ints, slot: Ints, m: int, part: int, s: int) -> None:
 @inner
 def give_back(mach: Ints, slot: Ints, m: int, part: int, s: int) -> None:
     mach[MILLI, m] += part
+    mach[TOP, m // BLOCK] = max(mach[TOP, m // BLOCK], mach[MILLI, m])
     if s < 0:
         mach[WHOLE, m] += part // GPU
         return
@@ -138,12 +141,15 @@ def score(state: State, rules: Rules, mach: Ints, slot: Ints, m: int, part: int,
 @inner
 def is_enough(state: State, mach: Ints, slot: Ints, row: int, part: int, count: int, most: Ints) -> bool:
     """Whether machines have room, `most` instances on each at most if it is given."""
-    found = 0
-    for m in range(state.numbers[MACHINES]):
-        if state.allow[row, m] and mach[MILLI, m] >= part:
-            found += room(mach, slot, m, part) if len(most) == 0 else min(room(mach, slot, m, part), most[m])
-            if found >= count:
-                return True
+    found, machines = 0, state.numbers[MACHINES]
+    for begin in range(0, machines, BLOCK):
+        if mach[TOP, begin // BLOCK] < part:
+            continue
+        for m in range(begin, min(begin + BLOCK, machines)):
+            if mach[MILLI, m] >= part and state.allow[row, m]:
+                found += room(mach, slot, m, part) if len(most) == 0 else min(room(mach, slot, m, part), most[m])
+                if found >= count:
+                    return True
     return False
 
 
@@ -154,38 +160,58 @@ def place(state: State, rules: Rules, j: int) -> bool:
     count, version = jobs[COUNT, j], state.numbers[VERSION]
     if jobs[FAILED, jobs[SHAPE, j]] == version:
         return False
-    is_short = count * jobs[PART, j] > state.numbers[FREE]
-    if is_short or not is_enough(state, state.mach, state.slot, jobs[ALLOWED, j], jobs[PART, j], count, state.none):
+    is_placed = count * jobs[PART, j] <= state.numbers[FREE]
+    if is_placed and count > 1:
+        is_placed = is_enough(state, state.mach, state.slot, jobs[ALLOWED, j], jobs[PART, j], count, state.none)
+    if is_placed:
+        is_placed = put(state, rules, j, state.none)
+    if not is_placed:
         jobs[FAILED, jobs[SHAPE, j]] = version
-        return False
-    put(state, rules, j, state.none)
+    return bool(is_placed)
+
+
+@inner
+def put(state: State, rules: Rules, j: int, most: Ints) -> bool:
+    """Instance by instance on the best machine; of several the caller knows that there is room for all, in whichever
+    order."""
+    jobs = state.jobs
+    part, m = jobs[PART, j], 0
+    for i in range(jobs[OFFSET, j], jobs[OFFSET, j] + jobs[COUNT, j]):
+        m = pick(state, rules, j, m if rules.placement == FIRST else 0, most)
+        if m < 0:
+            return False
+        state.inst[0, i] = m
+        state.inst[1, i] = take(state.mach, state.slot, m, part)
+        if len(most) > 0:
+            most[m] -= 1
+    state.numbers[FREE] -= jobs[COUNT, j] * part
     return True
 
 
 @inner
-def put(state: State, rules: Rules, j: int, most: Ints) -> None:
-    """Instance by instance on the best machine. As many fit as machines have room for, in whichever order."""
-    jobs = state.jobs
-    mach, slot, part, row = state.mach, state.slot, jobs[PART, j], jobs[ALLOWED, j]
-    is_high = jobs[COUNT, j] * part >= HIGH_END_PARTS
-    first = 0
-    for i in range(jobs[OFFSET, j], jobs[OFFSET, j] + jobs[COUNT, j]):
-        best, least = -1, 0
-        for m in range(first, state.numbers[MACHINES]):
-            if not state.allow[row, m] or mach[MILLI, m] < part or (len(most) > 0 and most[m] == 0):
+def pick(state: State, rules: Rules, j: int, first: int, most: Ints) -> int:
+    """The machine for one instance, from `first` on; -1: none has room."""
+    mach, slot, part, row = state.mach, state.slot, state.jobs[PART, j], state.jobs[ALLOWED, j]
+    is_high = state.jobs[COUNT, j] * part >= HIGH_END_PARTS
+    best, least, machines = -1, 0, state.numbers[MACHINES]
+    for begin in range(first // BLOCK * BLOCK, machines, BLOCK):
+        if mach[TOP, begin // BLOCK] < part:
+            continue
+        top = 0
+        for m in range(begin, min(begin + BLOCK, machines)):
+            free = mach[MILLI, m]
+            top = max(top, free)
+            if free < part or not state.allow[row, m] or (len(most) > 0 and most[m] == 0):
                 continue
-            if room(mach, slot, m, part) > 0:
-                value = 0 if rules.placement == FIRST else score(state, rules, mach, slot, m, part, is_high)
-                if best < 0 or value < least:
-                    best, least = m, value
-                if rules.placement == FIRST:
-                    first = m
-                    break
-        state.inst[0, i] = best
-        state.inst[1, i] = take(mach, slot, best, part)
-        if len(most) > 0:
-            most[best] -= 1
-    state.numbers[FREE] -= jobs[COUNT, j] * part
+            if m < first or room(mach, slot, m, part) == 0:
+                continue
+            if rules.placement == FIRST or (rules.placement == BEST and free == part):
+                return int(m)
+            value = score(state, rules, mach, slot, m, part, is_high)
+            if best < 0 or value < least:
+                best, least = m, value
+        mach[TOP, begin // BLOCK] = top
+    return int(best)
 
 
 @inner

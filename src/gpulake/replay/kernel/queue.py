@@ -29,7 +29,6 @@ from gpulake.replay.kernel.arrays import (
     RUN_LIST,
     RUNNING,
     SIBLING,
-    SKIP,
     STAMP,
     START,
     SUBMIT,
@@ -126,27 +125,6 @@ def pop(state: State) -> None:
 
 
 @inner
-def place_of(state: State, j: int) -> int:
-    """Of a job among the running ones, by expected end and number."""
-    jobs = state.jobs
-    low, high = 0, state.numbers[RUNNING]
-    while low < high:
-        middle = (low + high) // 2
-        other = jobs[RUN_LIST, middle]
-        if jobs[EXPECTED, other] < jobs[EXPECTED, j] or (jobs[EXPECTED, other] == jobs[EXPECTED, j] and other < j):
-            low = middle + 1
-        else:
-            high = middle
-    return int(low)
-
-
-@inner
-def is_sorted(rules: Rules) -> bool:
-    """Whether the rules look at expected ends; keeping them in order takes as long as all else."""
-    return rules.mode != SKIP
-
-
-@inner
 def start(state: State, rules: Rules, j: int, now: int) -> None:
     """A job that has been placed."""
     jobs = state.jobs
@@ -160,11 +138,8 @@ def start(state: State, rules: Rules, j: int, now: int) -> None:
         run = min(run, jobs[LIMIT, j])
     push(state, now + rules.latency + run, j, jobs[TRIES, j])
     jobs[EXPECTED, j] = now + rules.latency + jobs[ESTIMATE, j]
-    place_in = place_of(state, j) if is_sorted(rules) else state.numbers[RUNNING]
-    for i in range(state.numbers[RUNNING], place_in, -1):
-        jobs[RUN_LIST, i] = jobs[RUN_LIST, i - 1]
-    jobs[RUN_LIST, place_in] = j
-    jobs[POSITION, j] = place_in
+    jobs[RUN_LIST, state.numbers[RUNNING]] = j
+    jobs[POSITION, j] = state.numbers[RUNNING]
     state.numbers[RUNNING] += 1
     jobs[HOLDING, jobs[ACCOUNT, j]] += jobs[COUNT, j] * jobs[PART, j]
 
@@ -193,13 +168,9 @@ def stop(state: State, rules: Rules, j: int, now: int, is_done: bool, keeps: boo
     state.numbers[STAMP] += 1
     state.numbers[RUNNING] -= 1
     last = state.numbers[RUNNING]
-    if is_sorted(rules):
-        for i in range(place_of(state, j), last):
-            jobs[RUN_LIST, i] = jobs[RUN_LIST, i + 1]
-    else:
-        moved = jobs[RUN_LIST, last]
-        jobs[RUN_LIST, jobs[POSITION, j]] = moved
-        jobs[POSITION, moved] = jobs[POSITION, j]
+    moved = jobs[RUN_LIST, last]
+    jobs[RUN_LIST, jobs[POSITION, j]] = moved
+    jobs[POSITION, moved] = jobs[POSITION, j]
     jobs[HOLDING, jobs[ACCOUNT, j]] -= milli
     kept = max(0, ran - rules.latency - (rules.restart if jobs[TRIES, j] > 1 else 0))
     if not keeps:
