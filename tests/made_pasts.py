@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpulake.replay.kernel.arrays import Ints
 from gpulake.replay.past import Past
 from gpulake.replay.policies import POLICIES
 from gpulake.replay.prediction import past_only
@@ -11,6 +12,13 @@ from gpulake.replay.simulation import simulate
 from gpulake.replay.trace import Machines, Trace, Tuning
 
 BEGIN = 1_700_000_000
+
+
+def _lengths(work: Ints, seed: int) -> dict[str, Ints]:
+    """Other predictions of the run times, as far off as `predicted`."""
+    draw = np.random.default_rng(seed + 1)
+    names = ("by_user", "by_group", "by_request")
+    return {name: np.maximum(60, (work * draw.uniform(0.5, 2, len(work))).astype(np.int64)) for name in names}
 
 
 def made_past(
@@ -30,6 +38,7 @@ def made_past(
         work,
         estimate=np.maximum(work + 1, (work * draw.uniform(1, 4, jobs)).astype(np.int64)),
         predicted=np.maximum(60, (work * draw.uniform(0.5, 2, jobs)).astype(np.int64)),
+        **_lengths(work, seed),
         rank=draw.integers(0, 3, jobs),
         account=draw.integers(0, 5, jobs),
     )
@@ -40,6 +49,6 @@ def made_past(
     _, is_known = past_only(moved.submit, outcome.start, outcome.end, users, users)
     return Past(
         "made", BEGIN, until, moved, site, outcome.start + BEGIN, outcome.end + BEGIN,
-        draw.random(jobs) < 0.1, is_known, np.arange(jobs).astype(str), np.full(jobs, "a100"), np.full(jobs, "gpu"),
-        (), {},
+        draw.random(jobs) < 0.1, is_known, np.arange(jobs).astype(str), np.array(users), np.full(jobs, "a100"),
+        np.full(jobs, "gpu"), (), {}, tuple(f"node{number}" for number in range(machines)),
     )  # fmt: skip

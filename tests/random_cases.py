@@ -1,4 +1,7 @@
-"""Small clusters and few jobs, drawn at random: full of ties, gangs, shared GPUs, failures and dependencies."""
+"""Small clusters and few jobs, drawn at random: full of ties, gangs, shared GPUs, failures and dependencies.
+
+One in ten has as many machines as fill several blocks of the simulator.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,10 @@ from gpulake.replay.trace import Machines, Trace, Tuning
 
 def random_case(seed: int) -> tuple[Trace, Machines, Tuning]:
     draw = np.random.default_rng(seed)
+    is_wide = draw.random() < 0.1
     size, machines = int(draw.integers(1, 15)), int(draw.integers(1, 5))
+    if is_wide:
+        size, machines = int(draw.integers(10, 30)), int(draw.integers(17, 40))
     gpus = draw.integers(1, 5, machines)
     rows = int(draw.integers(1, 3))
     allow = draw.random((rows, machines)) < 0.8
@@ -18,11 +24,14 @@ def random_case(seed: int) -> tuple[Trace, Machines, Tuning]:
     parts = np.array([250, 300, 500, 1000, 1000, 2000, 3000])
     trace = Trace.of(
         np.sort(draw.integers(0, span, size)),
-        draw.integers(1, 4, size),
+        draw.integers(1, 20 if is_wide else 4, size),
         draw.choice(parts, size),
         work,
         estimate=np.maximum(1, work + draw.integers(-5, 30, size)),
         predicted=draw.integers(1, 60, size),
+        by_user=draw.integers(1, 60, size),
+        by_group=draw.integers(1, 60, size),
+        by_request=draw.integers(1, 60, size),
         allowed=draw.integers(0, rows, size),
         limit=draw.choice([0, 0, 25], size),
         rank=draw.integers(0, 3, size),

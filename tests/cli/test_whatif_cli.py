@@ -50,3 +50,15 @@ def test_where_the_backtest_refuses_so_does_the_answer(built_lake: Config) -> No
     """The generated trace carries published waits, which no queue made."""
     with pytest.raises(InputError, match="cannot say for synth"):
         _run(built_lake, "--gpus", "+8:T4")
+
+
+def test_each_finding_has_a_price_or_a_reason_and_leaves_a_row(built_lake: Config) -> None:
+    found = json.loads(_run(built_lake, "price", "--anyway", "--json"))
+    assert found
+    assert all((one["saved_gpu_hours"] is None) == bool(one["reason"]) for one in found)
+    assert [row["words"] for row in Lake(built_lake).journal("sim_prices")] == [one["words"] for one in found]
+
+
+def test_where_the_backtest_refuses_nothing_has_a_price(built_lake: Config) -> None:
+    found = json.loads(_run(built_lake, "price", "--json"))
+    assert {one["words"].split(":")[1] for one in found} == {" cannot say for synth"}

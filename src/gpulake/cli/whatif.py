@@ -188,6 +188,35 @@ def backtest(flow: Flow, as_json: bool, cluster: str | None) -> None:
     _remarks(past, tested)
 
 
+@command.command("price")
+@cluster_option
+@click.option("--anyway", is_flag=True, help="Price even if the back-test says that nothing can be said.")
+@flow_options
+def price(flow: Flow, as_json: bool, cluster: str | None, anyway: bool) -> None:
+    """Say what each finding and incident would have saved, and each action did save.
+
+    The past is simulated once more for each: with idle GPUs released after an hour, without the outages of a faulty
+    node, with a failed job noticed at once; for an action, as if it had not been taken. Prices are kept in table
+    sim_prices, and shown by the dashboard and by gpulake incidents show.
+
+    \b
+    Example:  gpulake whatif price
+    """
+    from gpulake.flow.whatif import price as priced
+
+    with progress_bar(is_quiet=as_json) as flow.report:
+        tested, found = priced(flow, cluster, anyway)
+    if as_json:
+        print_json([vars(one) | {"words": one.words} for one in found])
+        return
+    print_table(
+        ["of", "subject", "what it is worth"], [[one.of, f"{one.kind} {one.subject}", one.words] for one in found]
+    )
+    for reason in tested.refusals:
+        click.echo(f"cannot say for {tested.cluster}: {reason}", err=True)
+    click.echo(f"  {ARRIVALS}", err=True)
+
+
 @command.command("policies")
 def policies() -> None:
     """List the policies that a cluster can be simulated under.

@@ -30,6 +30,7 @@ class IncidentFile:
 
     history: tuple[Incident, ...]
     diagnosis: Mapping[str, Any]  # as the journal has it; empty where there is none
+    worth: str = ""  # what it would have saved without it, as simulated; empty: it was not priced
 
     @property
     def incident(self) -> Incident:
@@ -70,7 +71,8 @@ def read_incident(lake: Lake, given: str) -> IncidentFile:
     last = history[-1]
     of_incident = [row for row in lake.journal("diagnoses") if row.get("incident_id") == last.incident_id]
     named = [row for row in of_incident if row.get("diagnosis_id") == last.diagnosis_id]
-    return IncidentFile(history, (named or of_incident or [{}])[-1])
+    priced = [row for row in lake.journal("sim_prices") if row["subject_id"] == last.incident_id]
+    return IncidentFile(history, (named or of_incident or [{}])[-1], priced[-1]["words"] if priced else "")
 
 
 def change(

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gpulake.flow import Flow
     from gpulake.replay.backtest import Backtest
     from gpulake.replay.past import Past
+    from gpulake.replay.pricing import Price
     from gpulake.replay.scenario import Result, Scenario
     from gpulake.replay.window import Window
 
@@ -75,6 +76,27 @@ def whatif(
             flow.lake.append("sim_jobs", [row for result in results for row in _job_rows(flow, found, result)])
         detail.update(cluster=past.cluster, scenarios=len(scenarios))
     return found
+
+
+def price(flow: Flow, cluster: str | None, is_forced: bool) -> tuple[Backtest, list[Price]]:
+    """What findings, incidents and actions are worth, the most first; nothing where the back-test refuses."""
+    from gpulake.replay.pricing import prices, read_priced, refused, row
+    from gpulake.replay.window import cut
+
+    flow.lake.open()
+    with flow.step("price", is_reader=True) as detail:
+        past, tested = _tested(flow, cluster)
+        with flow.lake.reading() as reader:
+            listed = read_priced(reader, past.cluster)
+        if tested.is_believed or is_forced:
+            found = prices(cut(past, past.begin, past.until), tested, listed, flow.report)
+        else:
+            found = list(refused(listed, tested))
+        found.sort(key=lambda one: -(one.saved_gpu_hours if one.saved_gpu_hours is not None else float("-inf")))
+        about = {"run_id": flow.run_id, "priced_at": flow.clock.now(), "cluster_id": past.cluster}
+        flow.lake.append("sim_prices", [row(one, **about) for one in found])
+        detail.update(cluster=past.cluster, priced=sum(not one.reason for one in found), listed=len(found))
+    return tested, found
 
 
 def write_plots(found: WhatIf, path: Path) -> None:

@@ -39,6 +39,7 @@ FILES = {
     "sim_backtest": "sim_backtest.jsonl",
     "sim_runs": "sim_runs.jsonl",
     "sim_jobs": "sim_jobs.jsonl",
+    "sim_prices": "sim_prices.jsonl",
 }
 _CHECKSUM = re.compile(rb', "crc32": "([0-9a-f]{8})"}\Z')
 

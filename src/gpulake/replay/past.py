@@ -36,10 +36,12 @@ class Past:
     is_idle: NDArray[np.bool_]
     is_predicted: NDArray[np.bool_]  # whether the past said how long it would run
     job_id: NDArray[np.str_]
+    user_id: NDArray[np.str_]
     gpu_type: NDArray[np.str_]
     queue: NDArray[np.str_]
     lost: tuple[tuple[int, float], ...]  # attempts that an outage ended: when, and the GPU-seconds that they held
     inferred: dict[str, int]  # what was inferred or left out, and how often
+    machine_ids: tuple[str, ...] = ()  # of the machines
 
     def __len__(self) -> int:
         return len(self.trace)
@@ -99,8 +101,14 @@ def _past(reader: LakeReader, cluster: str, window: dict[str, Any], column: dict
     end = np.where(is_censored, np.maximum(end, until) + (until - begin), end)
     groups, users = column["group_id"].tolist(), column["user_id"].tolist()
     predicted, is_predicted = past_only(submit, start, end, groups, users)
+    requests = [f"{group}\n{gpus:g}" for group, gpus in zip(groups, column["gpus"].tolist(), strict=True)]
+    nobody = [""] * len(users)
+    alone = {
+        name: past_only(submit, start, end, keys, nobody)[0]
+        for name, keys in (("by_user", users), ("by_group", groups), ("by_request", requests))
+    }
     estimate, is_asked = _asked(reader, cluster, column["job_id"], predicted)
-    machines, rows, allowed = _machines(reader, cluster, column)
+    machines, rows, allowed, machine_ids = _machines(reader, cluster, column)
     part = whole_above_one(np.round(column["gpus"] / column["instances"] * GPU).astype(np.int64))
     trace = Trace.of(
         submit,
@@ -109,6 +117,7 @@ def _past(reader: LakeReader, cluster: str, window: dict[str, Any], column: dict
         end - start,
         estimate=estimate,
         predicted=predicted,
+        **alone,
         allowed=allowed,
         account=np.unique(column["account_id"].astype(str), return_inverse=True)[1],
         rank=_ranks(column["qos_id"].astype(str), start - submit),
@@ -124,8 +133,9 @@ def _past(reader: LakeReader, cluster: str, window: dict[str, Any], column: dict
     }
     return Past(
         cluster, begin, until, trace, machines, start, end, column["is_idle"].astype(bool), is_predicted,
-        column["job_id"].astype(str), column["gpu_type"].astype(str), column["partition_id"].astype(str),
-        lost, {words: count for words, count in inferred.items() if count},
+        column["job_id"].astype(str), column["user_id"].astype(str), column["gpu_type"].astype(str),
+        column["partition_id"].astype(str),
+        lost, {words: count for words, count in inferred.items() if count}, machine_ids,
     )  # fmt: skip
 
 
@@ -164,8 +174,10 @@ def _ranks(qos: NDArray[np.str_], wait: Ints) -> Ints:
     return np.argsort(np.argsort(means, kind="stable"))[number].astype(np.int64)
 
 
-def _machines(reader: LakeReader, cluster: str, column: dict[str, NDArray[Any]]) -> tuple[Machines, int, Ints]:
-    """Machines, how many of them are guessed, and the row of machines that each run may use."""
+def _machines(
+    reader: LakeReader, cluster: str, column: dict[str, NDArray[Any]]
+) -> tuple[Machines, int, Ints, tuple[str, ...]]:
+    """Machines, how many of them are guessed, the row of machines that each run may use, and the machines' ids."""
     rows = reader.rows(SQL["machines"], cluster=cluster)
     if not rows:
         raise InputError(f"{cluster} has no known GPUs", "land an inventory, or set clusters.<name>.gpus")
@@ -193,4 +205,5 @@ def _machines(reader: LakeReader, cluster: str, column: dict[str, NDArray[Any]])
         [int(row["start_s"]) for row in outages],
         [int(row["end_s"]) + 1 for row in outages],
     )
-    return machines, sum(row["basis"] == "peak" for row in rows), allowed.astype(np.int64)
+    guessed = sum(row["basis"] == "peak" for row in rows)
+    return machines, guessed, allowed.astype(np.int64), tuple(row["machine_id"] for row in rows)

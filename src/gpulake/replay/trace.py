@@ -30,6 +30,9 @@ class Trace:
     account: Ints
     after: Ints  # the job that must have ended; -1: none
     predicted: Ints  # seconds predicted from the past
+    by_user: Ints  # the same by other runs of the user alone
+    by_group: Ints  # of the group alone
+    by_request: Ints  # of the group with as many GPUs
 
     @classmethod
     def of(cls, submit: Any, count: Any, part: Any, work: Any, **more: Any) -> Trace:
@@ -38,8 +41,11 @@ class Trace:
         given.setdefault("estimate", given["work"])
         given.setdefault("predicted", given["estimate"])
         given.setdefault("after", np.full(size, -1))
+        lengths = ("by_user", "by_group", "by_request")
+        for name in lengths:
+            given.setdefault(name, given["predicted"])
         columns = {one.name: _ints(given.get(one.name, np.zeros(size))) for one in fields(cls)}
-        for name in ("work", "estimate", "predicted"):
+        for name in ("work", "estimate", "predicted", *lengths):
             columns[name] = np.maximum(columns[name], 1)
         columns["part"] = whole_above_one(columns["part"])
         return cls(**columns)

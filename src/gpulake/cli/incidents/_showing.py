@@ -55,6 +55,8 @@ def print_case(case: IncidentFile) -> None:
         click.echo(f"  {_standing(last)}")
     if last.gpu_hours_lost is not None:
         click.echo(f"  lost     {amount(last.gpu_hours_lost)} GPU-hours")
+    if case.worth:
+        click.echo(f"  worth    {label(case.worth, MOST_TEXT)}")
     _print_members(last)
     _print_diagnosis(case.diagnosis)
     click.secho("History", bold=True)

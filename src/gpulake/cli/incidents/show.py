@@ -33,6 +33,7 @@ def command(incident: str, flow: Flow, as_json: bool) -> None:
         {
             **as_document(case.incident),
             "history": [as_document(event) for event in case.history],
+            "worth": case.worth or None,
             "diagnosis": {**case.diagnosis, **listed} if case.diagnosis else None,
         }
     )
