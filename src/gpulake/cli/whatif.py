@@ -204,7 +204,7 @@ def price(flow: Flow, as_json: bool, cluster: str | None, anyway: bool) -> None:
     """
     from gpulake.flow.whatif import price as priced
 
-    with progress_bar(is_quiet=as_json) as flow.report:
+    with progress_bar(is_silent=as_json) as flow.report:
         tested, found = priced(flow, cluster, anyway)
     if as_json:
         print_json([vars(one) | {"words": one.words} for one in found])

@@ -1,6 +1,6 @@
 -- Streamed: the use of machines over time. Stretches of windows; in clusters without windows, hours in which GPUs were
 -- sampled, and beside them hours in which CPUs were: a row has the one or the other. A stretch counts for all GPUs of
--- its machine: it is shorter than the hour where not all were sampled. A sample of a host is of the hour in which it was
+-- its machine: it is shorter than the hour where not all were sampled. A sample of a host is of the hour when it was
 -- taken.
 
 with stretches as not materialized (
