@@ -88,7 +88,8 @@ def _configure(folder: Path) -> None:
     )
     (folder / "slurm.conf").write_text(
         f"ClusterName=tiger\nSlurmctldHost=localhost\nSlurmctldPort={ctld}\nSlurmUser=root\nSlurmdUser=root\n"
-        f"AuthType=auth/munge\nAuthInfo=socket={munge}\nStateSaveLocation={folder}/state\n"
+        # A job that is requeued waits until the credential of its first run is no longer valid.
+        f"AuthType=auth/munge\nAuthInfo=socket={munge},cred_expire=5\nStateSaveLocation={folder}/state\n"
         f"SlurmdSpoolDir={folder}/spool-%n\nSlurmctldPidFile={folder}/ctld.pid\nSlurmdPidFile={folder}/%n.pid\n"
         f"SlurmctldLogFile={folder}/ctld.log\nSlurmdLogFile={folder}/%n.log\nProctrackType=proctrack/linuxproc\n"
         "TaskPlugin=task/none\nJobAcctGatherType=jobacct_gather/linux\nSelectType=select/cons_tres\n"

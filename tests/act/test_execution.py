@@ -283,6 +283,17 @@ def test_the_faulty_node_is_found_cordoned_and_left_out(lake: Lake, cluster: Pro
     assert [call for call in cluster.calls() if call[0] == "srun"] == tests
 
 
+def test_the_nodes_that_the_scheduler_knows_are_tested_where_nobody_names_them(lake: Lake, cluster: Programs) -> None:
+    cluster.answer(("srun.*n3", 1, "all_gather failed"), ("^hook nodes", 0, "n1 n2 n3 n4"))
+    died(lake, **CORDON)
+    rescue = recover(lake, own=settings(**TEST))
+    assert [(taken.step.step, taken.step.node, taken.status) for taken in rescue.steps] == [
+        ("test", None, "done"),
+        ("cordon", "n3", "done"),
+        ("restart", None, "done"),
+    ]
+
+
 def test_more_faulty_nodes_than_may_be_cordoned_notify_the_user(lake: Lake, cluster: Programs) -> None:
     cluster.answer(("srun.*(n1|n5)", 1, ""))
     died(lake, **CORDON)

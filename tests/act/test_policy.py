@@ -79,6 +79,12 @@ def test_a_node_that_is_named_is_cordoned_first() -> None:
     )
 
 
+@pytest.mark.parametrize("recorded", [{"n1"}, {"n1", "n1.example.org"}])
+def test_the_only_node_of_a_job_needs_no_name(recorded: set[str]) -> None:
+    plan = decide(failure("cordon_node_and_restart"), situation(recorded=frozenset(recorded)))
+    assert steps(plan) == [("cordon", "n1"), ("restart", None)]
+
+
 def test_a_node_that_is_not_named_is_looked_for() -> None:
     own = {"test_command": ("srun", "-w", "{nodes}", "t")}
     known = situation(own=own, job_nodes=("a", "b", "c"), recorded=frozenset("abc"))

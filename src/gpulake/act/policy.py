@@ -19,7 +19,7 @@ from gpulake.act.failures import Failure
 from gpulake.core.diagnosis import Action, Quote
 from gpulake.core.recovery_settings import Recoveries
 from gpulake.core.words import listed
-from gpulake.lake.machines import named
+from gpulake.lake.machines import distinct, named
 
 DIVERGED = ("LossNaN", "LossSpike")  # caused by the weights, or by the data of the last steps
 FOR_THE_USER: tuple[Action, ...] = ("needs_config_change", "needs_code_fix", "needs_data_fix")
@@ -59,6 +59,12 @@ class Situation:
     inventory: frozenset[str] = frozenset()  # names of the cluster's machines; empty: unknown
     rolled_back_to: tuple[str, ...] = ()  # checkpoints that did not help
     stale: str = ""  # why it is too late to do anything about this failure
+
+    @property
+    def only_node(self) -> str | None:
+        """The node that the job ran on, where it never ran on another."""
+        nodes = distinct(self.recorded)
+        return nodes[0] if len(nodes) == 1 else None
 
 
 @dataclass(frozen=True)
@@ -107,8 +113,9 @@ def _grounded(failure: Failure, situation: Situation, checkpoint: Checkpoint | N
         return (Step("tell", "the reason is unknown, and restart_unknown is off"),)
     if action != "cordon_node_and_restart":
         return _restart(failure, situation, checkpoint)
-    if failure.diagnosis.node is not None:
-        return _cordon_and_restart(failure.diagnosis.node, failure, situation, checkpoint)
+    node = failure.diagnosis.node or situation.only_node
+    if node is not None:
+        return _cordon_and_restart(node, failure, situation, checkpoint)
     return _test_and_restart(failure, situation, checkpoint)
 
 

@@ -20,7 +20,7 @@ from gpulake.core.config import Config
 from gpulake.core.errors import ActError, InputError
 from gpulake.core.placeholders import filled
 from gpulake.lake import Lake
-from gpulake.lake.machines import machines_of_cluster, machines_of_job, named
+from gpulake.lake.machines import distinct, machines_of_cluster, machines_of_job, named
 
 
 @dataclass(frozen=True)
@@ -109,14 +109,15 @@ class Recovering:
         past = [row for row in every if row.incident_id != failure.incident_id]
         machines = self._machines(cluster)
         total = len(machines) or settings.cluster_nodes or len(nodes)
+        recorded = self._recorded(failure, executor, nodes)
         rolled_back = [row for row in restarts_of(every if asked.is_again else past) if row.step == "rollback"]
         return Situation(
             settings,
             self._budget(failure, past, choose),
             breaker(audit, cluster, total, self.clock.now(), settings),
             choose,
-            job_nodes=nodes,
-            recorded=self._recorded(failure, executor, nodes),
+            job_nodes=nodes or distinct(recorded),
+            recorded=recorded,
             inventory=machines,
             rolled_back_to=tuple(str(row.detail.get("checkpoint")) for row in rolled_back),
         )
@@ -163,8 +164,8 @@ class Recovering:
             return machines_of_cluster(reader, cluster_id)
 
     def _recorded(self, failure: Failure, executor: Executor, nodes: tuple[str, ...]) -> frozenset[str]:
-        """The nodes that the job ran on: by the lake, by the scheduler where the lake lacks a named node, else by the
-        person. The log is not asked."""
+        """The nodes that the job ran on: by the lake, by the scheduler where the lake knows none or lacks a named node,
+        else by the person. The log is not asked."""
         job, cluster = failure.diagnosis.job_id, failure.diagnosis.cluster_id
         if job is None or failure.doubt or failure.diagnosis.recovery.action != "cordon_node_and_restart":
             return frozenset()
@@ -173,7 +174,7 @@ class Recovering:
             with self.lake.reading() as reader:
                 recorded = machines_of_job(reader, job, cluster)
         named_nodes = nodes or ((failure.diagnosis.node,) if failure.diagnosis.node else ())
-        if any(named(node, recorded) is None for node in named_nodes):
+        if not (named_nodes or recorded) or any(named(node, recorded) is None for node in named_nodes):
             recorded |= self._by_scheduler(executor, failure)
         return recorded or frozenset(nodes)
 

@@ -42,6 +42,15 @@ def named(node: str, machines: Collection[str]) -> str | None:
     return fitting[0] if len(fitting) == 1 else None
 
 
+def distinct(machines: Collection[str]) -> tuple[str, ...]:
+    """Each machine under its shortest name."""
+    found: list[str] = []
+    for machine in sorted(machines, key=lambda name: (len(name), name)):
+        if named(machine, found) is None:
+            found.append(machine)
+    return tuple(sorted(found))
+
+
 def _is_same(name: str, other: str) -> bool:
     """gpu01 is gpu01.example.org, and gpu01.example.org is not gpu01.example.net. An address has no domain."""
     (short, _, domain), (others, _, other_domain) = name.partition("."), other.partition(".")
