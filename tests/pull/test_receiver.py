@@ -153,16 +153,25 @@ def test_remote_write_of_a_real_prometheus_survives_kill_9_of_the_receiver(tmp_p
         receiver = _receiver(flow, port)
         with urllib.request.urlopen(f"http://127.0.0.1:{own}/api/v1/query?query=up%5B10m%5D", timeout=10) as answer:
             (kept,) = json.load(answer)["data"]["result"]
+        # Prometheus sends what it scraped while nobody answered, but not once it is told to end.
+        wanted, deadline = {round(at * 1000) for at, _ in kept["values"]}, time.monotonic() + 120
+        while not wanted <= _ups(flow) and time.monotonic() < deadline:
+            time.sleep(0.3)
     finally:
-        server.terminate()  # it sends what it has, and ends
+        server.terminate()
         server.wait(60)
     receiver.terminate()
     receiver.communicate(timeout=60)
     with flow.lake.reading() as reader:
         doubled = "SELECT metric, labels, ts_ms FROM bronze_prometheus_samples GROUP BY ALL HAVING count(*) > 1"
         assert reader.query(doubled).to_pylist() == []
-        ups = reader.query("SELECT ts_ms FROM bronze_prometheus_samples WHERE metric = 'up'").column(0).to_pylist()
-    assert {round(at * 1000) for at, _ in kept["values"]} <= {round(at) for at in ups}
+    assert wanted <= _ups(flow)
+
+
+def _ups(flow: Flow) -> set[int]:
+    with flow.lake.reading() as reader:
+        rows = reader.query("SELECT ts_ms FROM bronze_prometheus_samples WHERE metric = 'up'")
+    return {round(at) for at in rows.column(0).to_pylist()}
 
 
 def _receiver(flow: Flow, port: int) -> subprocess.Popen[bytes]:
