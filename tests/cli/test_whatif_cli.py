@@ -57,6 +57,7 @@ def test_each_finding_has_a_price_or_a_reason_and_leaves_a_row(built_lake: Confi
     assert found
     assert all((one["saved_gpu_hours"] is None) == bool(one["reason"]) for one in found)
     assert [row["words"] for row in Lake(built_lake).journal("sim_prices")] == [one["words"] for one in found]
+    assert [row["step"] for row in Lake(built_lake).journal("runs")][-1] == "price"
 
 
 def test_where_the_backtest_refuses_nothing_has_a_price(built_lake: Config) -> None:

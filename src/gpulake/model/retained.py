@@ -17,8 +17,9 @@ from gpulake.lake.archive import Archive, State
 from gpulake.lake.engine import Connection, name
 from gpulake.model.plan import PlannedModel
 
-# Tables with days, made of single samples; what is made of these in turn follows from them.
+# Tables with days, made of single samples; what is made of these in turn follows from them. Utilisation has CPUs, too.
 DAILY = (
+    *("gold_cluster_util_daily", "gold_cluster_util_hourly"),
     *("silver_gpu_hours", "silver_excess_hours", "gold_hot_gpus_daily", "gold_throttled_gpus_daily"),
     *("gold_idle_gpus_daily", "gold_gpu_errors_daily"),
 )
@@ -28,6 +29,8 @@ _SUMS = re.compile(r"covers_seconds|(unseen_)?energy_joules|implausible_values|c
 _LAST = re.compile(r".*_total|remapped_rows_.*|last_xid|pcie_link_.*|nvlink_links_active|memory_total_bytes")
 _BITS = "clock_event_reasons"
 SEGMENTED = ("silver_gpu_samples",)  # tables whose samples are counted for attempts
+# A sample without this value covers no time of it.
+COUNTED = {"silver_gpu_samples": "busy_ratio", "silver_host_samples": "cpu_busy_ratio"}
 LAST_OF_OWNER = (
     "sampled_at = max(sampled_at) OVER (PARTITION BY cluster_id, owner_kind, coalesce(owner_id, owner_kind)) AS is_last"
 )
@@ -52,9 +55,11 @@ def rolled_up(model: PlannedModel, rows: str, seconds: int, build: str) -> str:
         else:
             columns.append(f"CAST({_merged(column.name, value)} AS {column.type}) AS {name(column.name)}")
     source = f"(SELECT *, floor(epoch(sampled_at) / {seconds}) AS bucket FROM {rows}) AS rows"
+    if model.name in COUNTED:
+        keys.append(f"rows.{COUNTED[model.name]} IS NULL")
     if model.name in SEGMENTED:
         source = source.replace("*,", f"*, {LAST_OF_OWNER},")
-        keys += ["rows.busy_ratio IS NULL", "edges.edge_at", f"CASE WHEN {ALONE} THEN rows.sampled_at END"]
+        keys += ["edges.edge_at", f"CASE WHEN {ALONE} THEN rows.sampled_at END"]
         for edges, order in (("edges", ">="), ("later", "<")):
             source += f" ASOF LEFT JOIN ({_edges(build)}) AS {edges}"
             source += f" ON rows.machine_key = {edges}.machine_key AND rows.sampled_at {order} {edges}.edge_at"

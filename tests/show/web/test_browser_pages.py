@@ -104,7 +104,9 @@ def test_a_page_of_an_empty_lake_says_what_to_do(name: str, empty_tab: Seen) -> 
     empty_tab.faults.clear()
     needed = [option.name for option in pages()[name].options if option.is_needed]
     page = empty_tab.go(f"/{name}?" + "&".join(f"{option}=none" for option in needed))
-    assert (empty_tab.faults, page.evaluate(ALERTS), page.evaluate(TOO_WIDE)) == ([], [], 0)
+    # There is no incident of that name: the page says so, and answers 404.
+    faults = [fault for fault in empty_tab.faults if name != "incident" or "404" not in fault]
+    assert (faults, page.evaluate(ALERTS), page.evaluate(TOO_WIDE)) == ([], [], 0)
     panels = page.locator("section.panel")
     assert panels.count() == len(pages()[name].panels)
     said = [" ".join(panels.nth(place).inner_text().split()) for place in range(panels.count())]
