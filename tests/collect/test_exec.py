@@ -88,6 +88,21 @@ def test_a_command_is_traced_whole(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (3, "")
 
 
+@pytest.mark.parametrize(("redirected", "is_noted"), [("stdout", True), ("stderr", True), ("neither", False)])
+def test_the_file_that_the_output_goes_to_is_noted(tmp_path: Path, redirected: str, is_noted: bool) -> None:
+    log = tmp_path / "slurm-7.out"
+    with log.open("w") as file:
+        subprocess.run(
+            wrapped(tmp_path / "n1", "true"),
+            stdout=file if redirected == "stdout" else subprocess.PIPE,
+            stderr=file if redirected == "stderr" else subprocess.PIPE,
+            check=True,
+            timeout=120,
+        )
+    (row,) = rows(tmp_path / "n1", "events.exec.*.jsonl")
+    assert row["output"] == (str(log) if is_noted else None)
+
+
 def test_the_pid_and_the_start_are_on_the_disk_before_the_command_runs(tmp_path: Path) -> None:
     program = """
 import os, sys

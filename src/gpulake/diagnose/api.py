@@ -17,6 +17,7 @@ from gpulake.core.errors import UsageError
 from gpulake.core.progress import Report, silent
 from gpulake.core.words import count, sentence
 from gpulake.diagnose.cause.explaining import explain, explain_last
+from gpulake.diagnose.commands import command_of
 from gpulake.diagnose.cost import gpu_hours_lost
 from gpulake.diagnose.hang.blockage import explain_hang
 from gpulake.diagnose.hang.flight_recorder import read_dumps
@@ -26,7 +27,7 @@ from gpulake.diagnose.logs.reading import Logs, open_logs
 from gpulake.diagnose.logs.scan import scan
 from gpulake.diagnose.losses import with_losses
 from gpulake.diagnose.rulebook.book import Rulebook, shipped
-from gpulake.diagnose.scheduler import EXEC, exit_of_command, with_record
+from gpulake.diagnose.scheduler import EXEC, Record, with_record
 from gpulake.diagnose.story.events import Story
 from gpulake.diagnose.story.stories import read_stories
 from gpulake.diagnose.telemetry import Samples, consult, read_samples, window_of
@@ -86,10 +87,15 @@ def diagnose(
         # Without a log there is no diagnosis by rules to keep.
         diagnosis = explain_hang(read_dumps(dumps), diagnosis if logs.files else None)
     if telemetry:
-        samples = read_samples([telemetry], window_of(story), time_zone)
-        # The age of the file is unknown, so silence at its end means nothing.
-        diagnosis = consult(diagnosis, story, samples, book)
-        diagnosis = _with_exit(diagnosis, story, telemetry, notes)
+        command, timed = command_of(telemetry, logs, story) if telemetry.is_dir() else (None, story)
+        samples = read_samples([telemetry], window_of(timed), time_zone)
+        # The age of the telemetry is unknown, so silence at its end means nothing.
+        seen = consult(diagnosis, timed, samples, book)
+        # A process that ended by itself was slow to end, and did not hang.
+        if seen.reason != "HangStraggler" or command is None or command.status != 0:
+            diagnosis = seen
+        if command and command.record:
+            diagnosis = _with_exit(diagnosis, command.record, notes)
     if witness is not None:
         diagnosis = consult(diagnosis, story, witness(diagnosis, story), book, now)
     recovery = replace(diagnosis.recovery, why=sentence(diagnosis.recovery.why))
@@ -97,12 +103,8 @@ def diagnose(
     return Answer(diagnosis, story, digests, tuple(notes))
 
 
-def _with_exit(diagnosis: Diagnosis, story: Story, telemetry: Path, notes: list[str]) -> Diagnosis:
+def _with_exit(diagnosis: Diagnosis, record: Record, notes: list[str]) -> Diagnosis:
     """With the exit code that the collector's `exec` saw."""
-    times = (at.timestamp() if at is not None else None for at in (story.began_at, story.ended_at))
-    record = exit_of_command(telemetry, *times) if telemetry.is_dir() else None
-    if record is None:
-        return diagnosis
     decided, note = with_record(diagnosis, record, EXEC)
     notes += [note] if note else []
     return replace(decided, method="telemetry") if decided.method == "scheduler" else decided

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import pwd
 import re
@@ -15,7 +14,6 @@ from gpulake.core.diagnosis import CATEGORY_OF, NOT_A_FAILURE, UNKNOWN, Diagnosi
 from gpulake.core.packaged import packaged_toml, queries
 from gpulake.core.words import label
 from gpulake.diagnose.cause.cascade import CAUSES
-from gpulake.formats.json_text import json_object
 
 if TYPE_CHECKING:
     from gpulake.lake import LakeReader
@@ -28,7 +26,7 @@ _ENDED_WELL = {"COMPLETED", "succeeded"}
 _FILE = re.compile(r"slurm[-_.](\d+(?:_\d+)?)\.(?:out|err|log|txt)(?:\.gz|\.zst)?$")
 SURE, VAGUE = 0.85, 0.4
 SCHEDULER = "The scheduler has the job as"
-EXEC = "gpulake collect exec saw the command end as"
+EXEC = "The traced command ended as"
 
 
 @dataclass(frozen=True)
@@ -79,42 +77,6 @@ def is_of_another(log: Path, record: Record) -> bool:
     except (OSError, KeyError):
         return False
     return owner not in (record.user_id, "root")
-
-
-def exit_of_command(run: Path, since: float | None, until: float | None) -> Record | None:
-    """How the command ended that `collect exec` ran at the time of the log; without times, its only command.
-
-    An invocation without a status was killed together with its `exec`, unless its process still runs here.
-    """
-    commands: dict[Any, dict[str, Any]] = {}
-    for name in ("events.exec.*.open.jsonl", "events.exec.*[0-9].jsonl", "invocations.jsonl"):
-        for file in sorted(run.rglob(name)):
-            with file.open(encoding="utf-8", errors="replace") as lines:
-                rows = [row for line in lines if _is_command(row := json_object(line))]
-            commands |= {row.get("span_id"): row for row in rows}
-    ended = [_times_of(row) for row in commands.values()]
-    found = list(commands.values())
-    if since is not None and until is not None:
-        found = [row for row, (start, end) in zip(found, ended, strict=True) if start <= until and end >= since]
-    if len(found) != 1:
-        return None
-    code = found[0].get("status")
-    if code is None and not Path("/proc", str(found[0].get("pid"))).exists():
-        return Record("", None, "FAILED", "0:9")
-    if not isinstance(code, int):
-        return None
-    exit_code = f"0:{-code}" if code < 0 else f"{code}:0"
-    return Record("", None, "COMPLETED" if code == 0 else "FAILED", exit_code)
-
-
-def _is_command(row: Mapping[str, Any]) -> bool:
-    return row.get("method") == "CLI" and all(isinstance(row.get(name), int | float) for name in ("ts_start", "ts_end"))
-
-
-def _times_of(row: Mapping[str, Any]) -> tuple[float, float]:
-    """In seconds; without an end, it lasts."""
-    is_open = row.get("status") is None
-    return row["ts_start"] / 1000, math.inf if is_open else row["ts_end"] / 1000
 
 
 def job_of_file(log: Path) -> str | None:

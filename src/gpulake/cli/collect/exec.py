@@ -24,7 +24,12 @@ from gpulake.core.words import label
 @click.option("--module", default="", help="Name of what runs. [default: the program's]")
 @click.option("--app", default="", help="Application that it is a part of. [default: the module's name]")
 @click.option("--input", "input_label", default=None, help="What it reads, for the record.")
-@click.option("--output", "output_label", default=None, help="What it writes, for the record.")
+@click.option(
+    "--output",
+    "output_label",
+    default=None,
+    help="What it writes, for the record. [default: the file that its output goes to]",
+)
 @click.option(
     "--ts-enqueue",
     envvar="TS_ENQUEUE",

@@ -11,6 +11,7 @@ import errno
 import os
 import re
 import signal
+import stat
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -201,7 +202,7 @@ class _Trace:
             host_id=place.host_id,
             proc_id=child.proc_id,
             input=command.input,
-            output=command.output,
+            output=command.output if command.output is not None else _written_file(),
         )
 
     def _placement(self, event: str, at_ms: int) -> Row:
@@ -232,6 +233,15 @@ def _become(command: Command, context: TraceContext, gate: int, errors: int, sig
         os.write(errors, b"%d" % reason)
     finally:
         os._exit(code)
+
+
+def _written_file() -> str | None:
+    """The file that the command's output goes to: by it a log is known to be this command's."""
+    for number in (1, 2):
+        with suppress(OSError):
+            if stat.S_ISREG(os.fstat(number).st_mode):
+                return str(Path(f"/proc/self/fd/{number}").readlink())
+    return None
 
 
 def _code_of(error: int) -> int:

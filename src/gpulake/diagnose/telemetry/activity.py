@@ -10,6 +10,7 @@ from itertools import pairwise
 from statistics import fmean, median
 
 from gpulake.core.diagnosis import Diagnosis, Recovery
+from gpulake.core.words import opened
 from gpulake.diagnose.story.events import Story
 from gpulake.diagnose.telemetry.samples import GpuSample, Samples
 from gpulake.diagnose.telemetry.scene import (
@@ -72,7 +73,7 @@ def hang(diagnosis: Diagnosis, story: Story, scene: Scene) -> Iterator[Finding]:
         return
     decision = Decision(
         reason="HangStraggler",
-        cause=f"The job hangs. {sentence}",
+        cause=f"The job hangs. {opened(sentence)}",
         remedy="Take the stacks of its processes (py-spy dump) and NCCL's flight recorder, then restart it.",
         recovery=Recovery("auto_restart", "A hang is over once it is started again."),
         confidence=0.8,
@@ -84,10 +85,12 @@ def hang(diagnosis: Diagnosis, story: Story, scene: Scene) -> Iterator[Finding]:
 def patience(story: Story) -> float:
     """Seconds of silence that are more than this log's rhythm, and than any pause that it made before. Where it
     has none, or was about to save or to evaluate, more than that takes."""
-    steps = [
-        event.at.timestamp() for event in story.events if event.hit.rule.role == "progress" and event.at is not None
-    ]
-    between = [later - earlier for earlier, later in pairwise(sorted(steps)) if later > earlier]
+    progress = [event for event in story.events if event.hit.rule.role == "progress"]
+    steps = sorted(event.at.timestamp() for event in progress if event.at is not None)
+    between = [later - earlier for earlier, later in pairwise(steps) if later > earlier]
+    if progress and not steps and story.began_at is not None and story.ended_at is not None:
+        # Its lines tell no time: the mean, with all that came before the first step.
+        between = [(story.ended_at - story.began_at).total_seconds() / len(progress)] * len(progress)
     is_paused = any(_PAUSE.search(quote.text) for quote in story.last_lines[-LAST_LINES:])
     usual = RHYTHM * median(between) if len(between) >= RHYTHM_STEPS and not is_paused else LONG_SILENCE_SECONDS
     longest = PAUSES * max(between, default=0.0)
