@@ -1,7 +1,7 @@
 """Jobs of PyTorch, transformers, Lightning, accelerate, JAX, Triton and torchrun on an H200, as the collector saw them.
 
 Recorded and labelled before they were diagnosed: the logs (most tell no time), the collector's folder of all of them,
-and the right answers (one was widened afterwards, docs/diagnose-telemetry.md). Paths in the logs were shortened, and the
+and the right answers (one was widened afterwards, docs/diagnose-telemetry.md). Paths in the logs are shortened, and the
 files that the commands wrote to were noted by hand, as `exec` does.
 """
 
