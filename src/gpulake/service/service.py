@@ -130,13 +130,20 @@ class Service:
 
     async def _follow(self, state: PartState, child: Process) -> None:
         assert child.stdout
+        is_stumbling = False  # it says when that is over
         async for line in child.stdout:
             said = document(line)
+            if "error" in said:
+                is_stumbling = bool(said["error"])
+                self._stumbled(state, str(said["error"]))
+                continue
             rows = int(said.get("rows_landed", 0))
             state.rows_landed += rows
             state.lag = said.get("lag")
             state.covered_until = str(said.get("until") or state.covered_until)
-            state.failures, state.error, state.succeeded_at = 0, "", self._clock.now()
+            state.succeeded_at = self._clock.now()
+            if not is_stumbling:
+                state.failures, state.error = 0, ""
             self._note()
             if rows:
                 self._landed.set()
@@ -240,6 +247,15 @@ class Service:
         if error != state.error:  # once, not each time
             self._say(state.name, f"failed: {error}")
         state.error = error
+
+    def _stumbled(self, state: PartState, error: str) -> None:
+        """A stream that waits for another server, or no longer does; its process is as it was."""
+        state.failures = 0
+        if error:
+            self._failed(state, error)
+        state.error = error
+        state.state = "failing" if error else "up"
+        self._note()
 
     def _new_part(self, name: str) -> PartState:
         self._state.parts.append(PartState(name))
