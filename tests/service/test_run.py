@@ -19,8 +19,8 @@ from click.testing import CliRunner
 from gpulake.cli import root
 from gpulake.core.config import Config
 from gpulake.core.errors import GpulakeError
+from gpulake.core.service_state import LOCK, read_state
 from gpulake.flow import Flow
-from gpulake.service.state import LOCK, read_state
 from pull.scripted import Scripted, scripted
 
 pytestmark = pytest.mark.slow

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from gpulake.cli import root
 from gpulake.core.errors import GpulakeError, LakeBusyError
-from gpulake.service.state import read_state, the_only_one
+from gpulake.core.service_state import read_state, the_only_one
 from service.test_run import MOST_SECONDS, Service, children_of, drop, has_built
 
 pytestmark = pytest.mark.slow

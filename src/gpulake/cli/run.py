@@ -148,7 +148,7 @@ def status(lake: Path | None, as_json: bool) -> None:
     \b
     Example:  gpulake run status --json
     """
-    from gpulake.service.state import read_state
+    from gpulake.core.service_state import read_state
 
     found = read_state(settings(lake=lake).lake)
     failing = [part["name"] for part in found["parts"] if part["failures"]]

@@ -19,9 +19,9 @@ from typing import Any
 from gpulake.core.clock import Clock
 from gpulake.core.config import Config
 from gpulake.core.errors import InputError, LakeBusyError
+from gpulake.core.service_state import PartState, ServiceState, the_only_one
 from gpulake.service.children import Ended, document, end, finish, start
 from gpulake.service.folders import Folders
-from gpulake.service.state import PartState, ServiceState, the_only_one
 
 LOOK_SECONDS = 1.0  # between two looks at what another process has landed or built
 STANDBY_SECONDS = 0.5  # between two looks whether the other one has ended
