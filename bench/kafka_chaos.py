@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import select
 import subprocess
 import sys
 import threading
@@ -46,10 +48,18 @@ class Producing:
         while not self._stop.wait(0.01):
             for _ in range(20):
                 body = {"timestamp": NOON + self.count, "Hostname": "g1", "DCGM_FI_DEV_GPU_UTIL": self.count % 100}
-                producer.produce(self._topic, json.dumps(body).encode(), partition=self.count % PARTITIONS)
+                self._send(producer, json.dumps(body).encode())
                 self.count += 1
             producer.poll(0)
         assert producer.flush(60) == 0
+
+    def _send(self, producer: Any, body: bytes) -> None:
+        while True:
+            try:
+                producer.produce(self._topic, body, partition=self.count % PARTITIONS)
+                return
+            except BufferError:  # a broker that is down for long
+                producer.poll(0.1)
 
 
 def ingest(kafka: KafkaServer, lake: Path, topic: str, *words: str) -> subprocess.Popen[bytes]:
@@ -59,9 +69,12 @@ def ingest(kafka: KafkaServer, lake: Path, topic: str, *words: str) -> subproces
 
 
 def first_line(process: subprocess.Popen[bytes]) -> None:
-    """It has landed something."""
+    """It has landed something from now on: what it said before is passed over, and so its pipe is never full."""
     assert process.stdout
-    assert process.stdout.readline()
+    pipe = process.stdout.fileno()
+    while select.select([pipe], [], [], 0)[0] and os.read(pipe, 1 << 16):
+        pass
+    assert os.read(pipe, 1 << 16)
 
 
 def ingest_killed(kafka: KafkaServer, lake: Path, topic: str, kills: int) -> int:

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any
 
 VERSION = "4.3.1"
-START_SECONDS = 60
+START_SECONDS = 240  # one that was killed waits for its own session to end, and the machine may be busy
 CLUSTER = "Z3B1bGFrZS10ZXN0LTAwMQ"
 
 

@@ -35,6 +35,7 @@ READING = {
 SAME_AS_OTHERS = {
     *{("demo",), ("prefect", "run"), ("prefect", "serve"), ("report", "efficiency"), ("report", "job")},
     *{("report", "pai"), ("ingest", "http"), ("replay",)},  # what it leaves is what ingest kafka leaves
+    *{("run", "ingest"), ("run", "build"), ("run", "serve")},  # they start other commands
     ("whatif", "price"),  # its rows and its run: tests/cli/test_whatif_cli.py
     ("whatif", "backtest"),  # needs weeks of a cluster: tests/cli/test_whatif_cli.py
 }

@@ -19,8 +19,8 @@ from click.testing import CliRunner
 from gpulake.cli import root
 from gpulake.core.config import Config
 from gpulake.core.errors import GpulakeError
+from gpulake.core.service_state import LOCK, read_state
 from gpulake.flow import Flow
-from gpulake.service.state import LOCK, read_state
 from pull.scripted import Scripted, scripted
 
 pytestmark = pytest.mark.slow
@@ -32,12 +32,12 @@ MOST_SECONDS = 120.0
 
 
 class Service:
-    def __init__(self, folder: Path, more: str = "", *words: str) -> None:
+    def __init__(self, folder: Path, more: str = "", *words: str, dashboard: str = "") -> None:
         self.folder, self.lake, self.inbox = folder, folder / "lake", folder / "inbox"
         self.inbox.mkdir(exist_ok=True)
         (folder / "gpulake.toml").write_text(
             f'lake = "lake"\nthreads = 1\n[run]\nfolders = ["{self.inbox}"]\nfolder_seconds = 0.1\n'
-            f'build_seconds = 0.1\ndrain_seconds = 60\ndashboard = ""\n{more}'
+            f'build_seconds = 0.1\ndrain_seconds = 60\ndashboard = "{dashboard}"\n{more}'
         )
         self._log = (folder / "log").open("ab")
         self.process = subprocess.Popen(
@@ -52,7 +52,7 @@ class Service:
         """How it stands once that is so."""
         deadline = time.monotonic() + MOST_SECONDS
         while True:
-            if (self.lake / "service.json").exists():
+            if list(self.lake.glob("service*.json")):
                 found = read_state(self.lake)
                 if is_so({part["name"]: part for part in found["parts"]}):
                     return found

@@ -14,7 +14,7 @@ from gpulake.cli._output import print_json, print_table
 from gpulake.cli._verbs import Group
 from gpulake.core.clock import SystemClock
 from gpulake.core.config import FILE_NAME, Config
-from gpulake.core.errors import ConfigError, GpulakeError, UsageError
+from gpulake.core.errors import ConfigError, GpulakeError, UsageError, require
 from gpulake.core.words import label
 
 EXAMPLE = f'name one in {FILE_NAME}: [run.sources.slurm] pull = ["slurm"]; or [run] folders = ["/srv/inbox"]'
@@ -24,6 +24,7 @@ COLUMNS = (
     "last success (UTC)",
     "covered until (UTC)",
     "rows landed",
+    "rows/s",
     "lag",
     "failures",
     "next (UTC)",
@@ -31,9 +32,14 @@ COLUMNS = (
 )
 
 
+standby_option = click.option(
+    "--standby", "is_standby", is_flag=True, help="Wait for another one on this lake to end, then take over."
+)
+
+
 @click.group(cls=Group, invoke_without_command=True)
 @lake_option
-@click.option("--standby", "is_standby", is_flag=True, help="Wait for another one on this lake to end, then take over.")
+@standby_option
 @click.pass_context
 def command(context: click.Context, lake: Path | None, is_standby: bool) -> None:
     """Pull, land, build, alert and serve by itself, until it is stopped.
@@ -44,6 +50,7 @@ def command(context: click.Context, lake: Path | None, is_standby: bool) -> None
 
     \b
     Example:  gpulake run
+              gpulake run ingest --standby
               gpulake run status
               gpulake run unit > /etc/systemd/system/gpulake.service
     """
@@ -51,12 +58,12 @@ def command(context: click.Context, lake: Path | None, is_standby: bool) -> None
         _run(settings(lake=lake), is_standby)
 
 
-def _run(config: Config, is_standby: bool) -> None:
+def _run(config: Config, is_standby: bool, role: str = "") -> None:
     import asyncio
 
     from gpulake.service.service import Service
 
-    _check(config)
+    _check(config, role)
     if not config.has_lake:
         from gpulake.flow import Flow
 
@@ -65,10 +72,10 @@ def _run(config: Config, is_standby: bool) -> None:
     def say(part: str, words: str) -> None:
         click.echo(f"{part}: {label(words, 500)}", err=True)
 
-    say("gpulake run", f"on {config.lake}; stop it with Ctrl-C, see it with: gpulake run status")
+    say(f"gpulake run {role}".rstrip(), f"on {config.lake}; stop it with Ctrl-C, see it with: gpulake run status")
 
     async def serve() -> None:
-        await Service(config, _common(config), SystemClock(), say).run(os.getpid(), is_standby)
+        await Service(config, _common(config), SystemClock(), say, role).run(os.getpid(), is_standby)
 
     try:
         asyncio.run(serve())
@@ -83,10 +90,14 @@ def _common(config: Config) -> list[str]:
     return ["--lake", str(config.lake.absolute()), *chosen]
 
 
-def _check(config: Config) -> None:
+def _check(config: Config, role: str = "") -> None:
     """A wrong word of a source is an error now, and not of each pull."""
     from gpulake.cli._verbs import Verbs
 
+    if role == "serve":
+        require(bool(config.run.dashboard), "run.dashboard is empty", "write it like 127.0.0.1:8080")
+    if role in ("build", "serve"):
+        return
     if not config.run.sources and not config.run.folders:
         raise ConfigError("there is no source to follow in [run]", EXAMPLE)
     for name, source in config.run.sources.items():
@@ -104,6 +115,28 @@ def _check(config: Config) -> None:
             raise ConfigError(f"{kind} of [run.sources.{name}]: {words}", EXAMPLE) from error
 
 
+def _role(name: str, words: str) -> None:
+    """One role of the service as a command of its own."""
+
+    def one(lake: Path | None, is_standby: bool) -> None:
+        _run(settings(lake=lake), is_standby, name)
+
+    one.__doc__ = f"""{words}
+
+    The roles ingest, build and serve are processes of their own, on one machine or on several that share the lake's
+    file system. Each role has one process that works; another one with --standby takes over when it ends.
+
+    \b
+    Example:  gpulake run {name} --standby
+    """
+    command.command(name)(lake_option(standby_option(one)))
+
+
+_role("ingest", "Pull, follow streams and land files of folders: the part of gpulake run that brings rows in.")
+_role("build", "Build what lands, on whichever machine; alert, recover, keep retention.")
+_role("serve", "Serve the dashboard of builds that are made elsewhere.")
+
+
 @command.command()
 @lake_option
 @json_option
@@ -115,7 +148,7 @@ def status(lake: Path | None, as_json: bool) -> None:
     \b
     Example:  gpulake run status --json
     """
-    from gpulake.service.state import read_state
+    from gpulake.core.service_state import read_state
 
     found = read_state(settings(lake=lake).lake)
     failing = [part["name"] for part in found["parts"] if part["failures"]]
@@ -123,8 +156,13 @@ def status(lake: Path | None, as_json: bool) -> None:
         print_json(found)
     else:
         print_table(COLUMNS, [_line(part) for part in found["parts"]])
-    if not found["is_running"]:
-        raise GpulakeError(f"it is not running; it last wrote at {found['changed_at'][:19]}", "start it: gpulake run")
+    for one in found.get("roles", [found]):
+        if not one["is_running"]:
+            start = f"gpulake run {one.get('role', '')}".rstrip()
+            what = start if one.get("role") else "it"
+            raise GpulakeError(
+                f"{what} is not running; it last wrote at {one['changed_at'][:19]}", f"start it: {start}"
+            )
     if failing:
         raise GpulakeError(f"failing: {', '.join(failing)}", "they are tried again; the reason is above")
 
@@ -132,14 +170,20 @@ def status(lake: Path | None, as_json: bool) -> None:
 def _line(part: Mapping[str, Any]) -> tuple[Any, ...]:
     times = (str(part[key] or "")[:19].replace("T", " ") for key in ("succeeded_at", "covered_until", "next_at"))
     succeeded, covered, following = times
-    counts = (part["rows_landed"], "" if part.get("lag") is None else part["lag"], part["failures"])
+    counts = (
+        part["rows_landed"],
+        part.get("rows_per_second") or "",
+        "" if part.get("lag") is None else part["lag"],
+        part["failures"],
+    )
     return (part["name"], part["state"], succeeded, covered, *counts, following, label(part["error"], 200))
 
 
 @command.command()
 @lake_option
 @click.option("--user", required=True, help="User of the service, who can write to the lake.")
-def unit(lake: Path | None, user: str) -> None:
+@click.option("--role", type=click.Choice(["ingest", "build", "serve"]), help="This role alone.")
+def unit(lake: Path | None, user: str, role: str | None) -> None:
     """Print a systemd unit that runs this service, and restarts it if it dies.
 
     Secrets, such as GPULAKE_PROMETHEUS_TOKEN, are read from /etc/gpulake/environment, if it is there.
@@ -149,8 +193,8 @@ def unit(lake: Path | None, user: str) -> None:
     """
     from gpulake.service.unit import unit
 
-    config = settings(lake=lake)
+    config, role = settings(lake=lake), role or ""
     if not config.lake.is_absolute():
         raise UsageError(f"the lake of a service is {str(config.lake)!r}", "give --lake as an absolute path")
-    _check(config)
-    click.echo(unit(_common(config), config, user), nl=False)
+    _check(config, role)
+    click.echo(unit(_common(config), config, user, role), nl=False)

@@ -16,13 +16,15 @@ from gpulake.flow.urgent import Urgent
 from gpulake.formats.messages import MESSAGES, Message, MessageFormat
 from gpulake.lake.streams import Batch, Move, MovedOnError, Streams
 from gpulake.pull.kafka import Kafka, KafkaReader
+from gpulake.pull.schema_registry import RegistryError, SchemaRegistry, decoded
 
 if TYPE_CHECKING:
     from gpulake.flow import Flow
 
 FETCH = 5_000  # messages at a time
 POLL_SECONDS = 0.1
-Say = Callable[[str], None]
+MOST_HELD_SECONDS = 30.0  # between two questions to a schema registry that does not answer
+Say = Callable[[str], None]  # an error that lasts; nothing, once it is over
 
 
 @dataclass(frozen=True)
@@ -154,10 +156,21 @@ def stream_layout(
 
 class Ingesting:
     def __init__(
-        self, flow: Flow, kafka: Kafka, topics: Mapping[str, str], limits: Limits, from_time: datetime | None, say: Say
+        self,
+        flow: Flow,
+        kafka: Kafka,
+        topics: Mapping[str, str],
+        limits: Limits,
+        from_time: datetime | None,
+        say: Say,
+        registry: SchemaRegistry | None = None,
     ) -> None:
         self._flow, self._kafka, self._limits, self._from_time, self._say = flow, kafka, limits, from_time, say
         self._formats = {topic: MESSAGES.get(kind)() for topic, kind in topics.items()}
+        self._registry = registry
+        self._held: dict[str, float] = {}  # topics that wait for the registry, and until when
+        self._held_seconds = 1.0
+        self._unanswered: dict[str, str] = {}  # why, by the topic, until a message of it has been read
         self._stopping = False
         self._said = ""
 
@@ -185,7 +198,8 @@ class Ingesting:
                 reader.take_all() if is_once else reader.join()
                 urgent = Urgent(self._flow, streams)
                 for batch in self._loop(reader, topics, is_once):
-                    self._mention(urgent.see(batch.landings))
+                    if said := urgent.see(batch.landings):
+                        self._mention(said)
                     yield batch
             finally:
                 reader.close()
@@ -194,9 +208,11 @@ class Ingesting:
         began = time.monotonic()
         ends: dict[tuple[str, int], int] = {}
         while True:
+            self._release(reader, topics)
             for name, message in reader.messages(FETCH, POLL_SECONDS):
-                topics[name].add(message)
-            self._mention(reader.error)
+                if name not in self._held:
+                    self._add(topics[name], message, reader, is_once)
+            self._mention(reader.error or next(iter(self._unanswered.values()), ""))
             if is_once and not ends and reader.assigned:
                 ends = reader.ends()
             is_done = bool(ends) and all(reader.assigned.get(key, end) >= end for key, end in ends.items())
@@ -209,6 +225,26 @@ class Ingesting:
                 began = time.monotonic()
             if is_done or self._stopping:
                 return
+
+    def _add(self, topic: Topic, message: Message, reader: KafkaReader, is_once: bool) -> None:
+        try:
+            topic.add(decoded(message, self._registry))
+            if self._unanswered and self._unanswered.pop(topic.name, ""):
+                self._held_seconds = 1.0
+        except RegistryError as error:
+            if is_once:
+                raise
+            # The messages wait at the broker. What of them was fetched is fetched again.
+            reader.hold(topic.name)
+            self._held[topic.name] = time.monotonic() + self._held_seconds
+            self._held_seconds = min(2 * self._held_seconds, MOST_HELD_SECONDS)
+            self._unanswered[topic.name] = f"topic {topic.name} waits: {error.message}; {error.hint}"
+
+    def _release(self, reader: KafkaReader, topics: Mapping[str, Topic]) -> None:
+        for name in [name for name, until in self._held.items() if time.monotonic() >= until]:
+            if not topics[name].waiting:
+                del self._held[name]
+                reader.release(name, topics[name].begin([number for one, number in reader.assigned if one == name]))
 
     def _land(self, topic: Topic, reader: KafkaReader) -> Iterator[Ingested]:
         messages = topic.waiting
@@ -230,6 +266,6 @@ class Ingesting:
         )
 
     def _mention(self, error: str) -> None:
-        if error and error != self._said:  # once, while it lasts
+        if error != self._said:  # once, while it lasts
             self._say(error)
         self._said = error

@@ -71,6 +71,7 @@ class KafkaReader:
         self._topics, self._begin, self._drop, self._from_time = topics, begin, drop, from_time
         self.assigned: dict[tuple[str, int], int] = {}  # the next offset
         self._is_changed = False  # the group has changed within a call
+        self._held: set[str] = set()  # topics of which nothing is fetched
         self.error = ""  # the last one, while it lasts
         settings = {
             "group.id": kafka.group,
@@ -150,12 +151,29 @@ class KafkaReader:
                 self.assigned[topic, number] = self._low(topic, number) if position is None else position
         self._reassign()
 
+    def hold(self, topic: str) -> None:
+        """Nothing more of it is fetched until its release, which goes back to where the lake is."""
+        self._held.add(topic)
+        self._consumer.pause(self._of(topic))
+
+    def release(self, topic: str, positions: Mapping[int, int | None]) -> None:
+        self._held.discard(topic)
+        self._consumer.resume(self._of(topic))
+        self.rewind(topic, positions)
+
+    def _of(self, topic: str) -> list[Any]:
+        from confluent_kafka import TopicPartition
+
+        return [TopicPartition(*key) for key in self.assigned if key[0] == topic]
+
     def _reassign(self) -> None:
         """Goes on from the positions, whatever has been fetched."""
         from confluent_kafka import TopicPartition
 
         self._is_changed = False
         self._consumer.assign([TopicPartition(*key, offset) for key, offset in self.assigned.items()])
+        for topic in self._held:  # an assignment ends a pause
+            self._consumer.pause(self._of(topic))
 
     def lag(self) -> int:
         """Messages that are at the broker and were not given yet."""

@@ -12,32 +12,36 @@ import time
 from asyncio.subprocess import Process
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import ExitStack, suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from gpulake.core.clock import Clock
 from gpulake.core.config import Config
 from gpulake.core.errors import InputError, LakeBusyError
+from gpulake.core.service_state import PartState, ServiceState, the_only_one
 from gpulake.service.children import Ended, document, end, finish, start
 from gpulake.service.folders import Folders
-from gpulake.service.state import PartState, ServiceState, the_only_one
 
+LOOK_SECONDS = 1.0  # between two looks at what another process has landed or built
 STANDBY_SECONDS = 0.5  # between two looks whether the other one has ended
+RATE_SECONDS = 60.0
 RETENTION_SECONDS = 3600.0  # a day becomes old enough once a day; the rest of the time it has nothing to do
 MOST_WAIT_SECONDS = 900.0  # of a part that keeps failing
 MOST_DOUBLINGS = 16  # what fails for weeks would double past what a number holds
 NO_FOLDER = "no folder"
 CURRENT_BUILD = Path("builds", "CURRENT")
+LANDED = "bronze/*/_delta_log"  # a folder changes with each commit
 Say = Callable[[str, str], None]  # the part, and what there is to say
 
 
 class Service:
-    def __init__(self, config: Config, common: Sequence[str], clock: Clock, say: Say) -> None:
-        """`common` are the words that every command gets: which lake, which settings."""
+    def __init__(self, config: Config, common: Sequence[str], clock: Clock, say: Say, role: str = "") -> None:
+        """`common` are the words that every command gets: which lake, which settings. Without a role, it has all."""
         self._config, self._settings = config, config.run
         self._common, self._clock, self._say = common, clock, say
-        self._state = ServiceState(0, clock.now(), clock.now())
+        self._role, self._state = role, ServiceState(0, clock.now(), clock.now(), role=role)
+        self._recent: dict[str, list[tuple[datetime, int]]] = {}  # landings of the last minute, by the part
         self._stopping, self._landed, self._built = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def run(self, pid: int, is_standby: bool = False) -> None:
@@ -62,12 +66,12 @@ class Service:
         is_waiting = False
         while not self._stopping.is_set():
             try:
-                turn.enter_context(the_only_one(self._config.lake))
+                turn.enter_context(the_only_one(self._config.lake, self._role))
             except LakeBusyError:
                 if not is_standby:
                     raise
                 if not is_waiting:
-                    self._say("standby", "another gpulake run works on the lake; this one takes over when it ends")
+                    self._say("standby", f"{self._others} works on the lake; this one takes over when it ends")
                 is_waiting = True
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._stopping.wait(), STANDBY_SECONDS)
@@ -75,11 +79,21 @@ class Service:
                 return True
         return False
 
+    @property
+    def _others(self) -> str:
+        return f"another gpulake run {self._role}".rstrip()
+
     def _parts(self) -> list[Coroutine[Any, Any, None]]:
-        settings, lake = self._settings, self._config.lake
-        if (lake / CURRENT_BUILD).exists():
+        if (self._config.lake / CURRENT_BUILD).exists():
             self._built.set()
             self._landed.set()  # perhaps by another command, since that build
+        parts = {"ingest": self._ingest, "build": self._build, "serve": self._serve}
+        if self._role in ("build", "serve"):
+            return [*parts[self._role](), self._looking()]
+        return parts["ingest"]() if self._role else [one for found in parts.values() for one in found()]
+
+    def _ingest(self) -> list[Coroutine[Any, Any, None]]:
+        settings = self._settings
         parts = [
             self._ingesting(name, source.ingest)
             if source.ingest
@@ -88,17 +102,42 @@ class Service:
         ]
         if settings.folders:
             parts.append(self._landing(Folders([Path(folder) for folder in settings.folders])))
-        parts.append(self._building())
+        return parts
+
+    def _build(self) -> list[Coroutine[Any, Any, None]]:
+        parts = [self._building()]
         if self._config.retention.ages():
             parts.append(self._repeating("retention", ["retention", "--json"], RETENTION_SECONDS))
         if self._config.alerts.sinks:
             parts.append(self._lasting("alerts", ["alerts", "send", "--watch"]))
         if self._config.recoveries.is_watched:
             parts.append(self._lasting("recover", ["recover", "--watch", "--execute"]))
-        if settings.dashboard:
-            host, port = settings.host_and_port
-            parts.append(self._lasting("dashboard", ["serve", "--host", host, "--port", port]))
         return parts
+
+    def _serve(self) -> list[Coroutine[Any, Any, None]]:
+        if not self._settings.dashboard:
+            return []
+        host, port = self._settings.host_and_port
+        return [self._lasting("dashboard", ["serve", "--host", host, "--port", port])]
+
+    async def _looking(self) -> None:
+        """What other processes, perhaps on other machines, have landed and built."""
+        seen = self._commits() if self._built.is_set() else {}
+        while not self._stopping.is_set():
+            if (now := self._commits()) != seen:
+                seen = now
+                self._landed.set()
+            if (self._config.lake / CURRENT_BUILD).exists():
+                self._built.set()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), LOOK_SECONDS)
+
+    def _commits(self) -> dict[str, int]:
+        found = {}
+        for path in self._config.lake.glob(LANDED):
+            with suppress(OSError):  # it went away
+                found[str(path)] = path.stat().st_mtime_ns
+        return found
 
     async def _pulling(self, name: str, words: Sequence[str], every: float) -> None:
         state = self._new_part(f"pull {name}")
@@ -130,13 +169,20 @@ class Service:
 
     async def _follow(self, state: PartState, child: Process) -> None:
         assert child.stdout
+        is_stumbling = False  # it says when that is over
         async for line in child.stdout:
             said = document(line)
+            if "error" in said:
+                is_stumbling = bool(said["error"])
+                self._stumbled(state, str(said["error"]))
+                continue
             rows = int(said.get("rows_landed", 0))
-            state.rows_landed += rows
+            self._landed_now(state, rows)
             state.lag = said.get("lag")
             state.covered_until = str(said.get("until") or state.covered_until)
-            state.failures, state.error, state.succeeded_at = 0, "", self._clock.now()
+            state.succeeded_at = self._clock.now()
+            if not is_stumbling:
+                state.failures, state.error = 0, ""
             self._note()
             if rows:
                 self._landed.set()
@@ -230,16 +276,33 @@ class Service:
             await asyncio.wait_for(self._stopping.wait(), seconds)
 
     def _count(self, state: PartState, rows: int) -> None:
+        self._landed_now(state, rows)
         if rows:
-            state.rows_landed += rows
             self._say(state.name, f"{rows:,} rows landed")
             self._landed.set()
+
+    def _landed_now(self, state: PartState, rows: int) -> None:
+        now = self._clock.now()
+        known = self._recent.get(state.name, [])
+        recent = [one for one in known if (now - one[0]).total_seconds() < RATE_SECONDS]
+        self._recent[state.name] = recent = [*recent, (now, rows)]
+        state.rows_landed += rows
+        state.rows_per_second = round(sum(count for _, count in recent) / RATE_SECONDS, 1)
 
     def _failed(self, state: PartState, error: str) -> None:
         state.failures += 1
         if error != state.error:  # once, not each time
             self._say(state.name, f"failed: {error}")
         state.error = error
+
+    def _stumbled(self, state: PartState, error: str) -> None:
+        """A stream that waits for another server, or no longer does; its process is as it was."""
+        state.failures = 0
+        if error:
+            self._failed(state, error)
+        state.error = error
+        state.state = "failing" if error else "up"
+        self._note()
 
     def _new_part(self, name: str) -> PartState:
         self._state.parts.append(PartState(name))

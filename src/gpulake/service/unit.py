@@ -10,9 +10,9 @@ from gpulake.core.systemd import check_user, protect_home, quoted
 from gpulake.service.children import KILL_SECONDS, PROGRAM
 
 
-def unit(common: Sequence[str], config: Config, user: str) -> str:
+def unit(common: Sequence[str], config: Config, user: str, role: str = "") -> str:
     check_user(user)
-    command = [*PROGRAM, "run", *common]
+    command = [*PROGRAM, "run", *([role] if role else []), *common]
     seconds = config.run.drain_seconds + 2 * KILL_SECONDS
     return packaged_text("gpulake.service", "gpulake.service").format(
         command=" ".join(quoted(word) for word in command),

@@ -9,10 +9,23 @@ from typing import TYPE_CHECKING
 import click
 
 from gpulake.cli._stopping import stopping
+from gpulake.core.redaction import redacted
 
 if TYPE_CHECKING:
     from gpulake.flow import Flow
     from gpulake.flow.ingesting import Ingested
+
+
+def say(as_json: bool) -> Callable[[str], None]:
+    """An error that lasts, to people and, with its end, to the service."""
+
+    def words(error: str) -> None:
+        if error:
+            click.echo(error, err=True)
+        if as_json:
+            click.echo(json.dumps({"error": redacted(error)}))
+
+    return words
 
 
 def print_stream(flow: Flow, batches: Iterable[Ingested], stop: Callable[[], None], as_json: bool) -> None:

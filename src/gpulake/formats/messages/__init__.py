@@ -21,6 +21,7 @@ class Message(NamedTuple):
     key: bytes = b""
     partition: int = 0
     offset: int = 0
+    error: str = ""  # why it cannot be read, where that is known before its format looks at it
 
 
 class MessageFormat(Protocol):

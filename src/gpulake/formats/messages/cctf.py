@@ -13,7 +13,7 @@ from gpulake.core.tables import bronze_tables, cctf_tables
 from gpulake.core.types import Rewritten, TextRow
 from gpulake.formats.json_text import word
 from gpulake.formats.messages import MESSAGES, Message
-from gpulake.formats.messages.samples import UNREADABLE, bad_message
+from gpulake.formats.messages.samples import UNREADABLE, bad_message, check
 
 MAIN = "gpu_metrics"
 _NAMED = re.compile(rb'"table"\s*:\s*"([a-z_]+)"')
@@ -36,6 +36,7 @@ class CctfRows:
         columns = self.columns[table]
         for place, message in enumerate(messages):
             try:
+                check(message)
                 row = json.loads(message.value)
                 fields = tuple(word(row.get(column)) for column in columns)
             except UNREADABLE as error:

@@ -88,7 +88,7 @@ class JsonSamples(SampleMessages):
         if shape is None:
             shape = self._shapes[members] = _shape(members)
         values = list(row.values())
-        at_ms = message.at_ms if shape.time is None else milliseconds(values[shape.time])
+        at_ms = _milliseconds(None if shape.time is None else values[shape.time], message)
         said = [values[at] for at in shape.labels]
         numbers = self._series(shape, members, said, message)
         measured = [values[at] for at in shape.metrics]
@@ -120,8 +120,12 @@ def _shape(members: tuple[str, ...]) -> _Shape:
 
 
 def _time(row: dict[str, Any], message: Message) -> int:
-    at = next((row[name] for name in TIMES if name in row), None)
-    return message.at_ms if at is None else milliseconds(at)
+    return _milliseconds(next((row[name] for name in TIMES if name in row), None), message)
+
+
+def _milliseconds(at: object, message: Message) -> int:
+    """Zero is no time: it is what a member is that nobody has set."""
+    return milliseconds(at) if at else message.at_ms
 
 
 def _labels(labels: Mapping[str, Any], message: Message) -> str:

@@ -9,7 +9,7 @@ from gpulake.core.tables import bronze_tables
 from gpulake.core.types import Rewritten, TextRow
 from gpulake.formats.json_text import word
 from gpulake.formats.messages import Message
-from gpulake.formats.messages.samples import UNREADABLE, bad_message
+from gpulake.formats.messages.samples import UNREADABLE, bad_message, check
 
 
 class RowMessages:
@@ -34,6 +34,7 @@ class RowMessages:
         for place, message in enumerate(messages):
             shown = message._replace(value=message.value.partition(self._secret)[0]) if self._secret else message
             try:
+                check(message)
                 row = self._read(message)
             except UNREADABLE as error:
                 yield bad_message(place, shown, error)

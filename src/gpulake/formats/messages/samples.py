@@ -37,6 +37,7 @@ class SampleMessages(ABC):
         for place, message in enumerate(messages):
             before = self.found.mark()
             try:
+                check(message)
                 self.read(place, message)
             except UNREADABLE as error:
                 self.found.cut(before)
@@ -47,6 +48,11 @@ class SampleMessages(ABC):
                 yield from self.found.take()
                 self.forget()
         yield from self.found.take()
+
+
+def check(message: Message) -> None:
+    if message.error:
+        raise ValueError(message.error)
 
 
 def bad_message(place: int, message: Message, error: Exception | str) -> BadRow:

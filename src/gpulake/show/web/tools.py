@@ -9,15 +9,18 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse
 
 from gpulake.core.annotations import ANNOTATIONS
 from gpulake.core.config import Config
+from gpulake.core.errors import LakeError
+from gpulake.core.service_state import read_state
 from gpulake.lake.allowed import MOST_QUERY
 from gpulake.show.web.answers import Answers, Asked
 from gpulake.show.web.api import viewer_of
 from gpulake.show.web.given import filters_of
 from gpulake.show.web.guard import Guard
-from gpulake.show.web.html import rendered
+from gpulake.show.web.html import environment, rendered
 from gpulake.show.web.questions import Option, Question, questions
 
 COLUMNS = """
@@ -52,6 +55,17 @@ def router(answers: Answers, guard: Guard) -> APIRouter:
             raise HTTPException(404, "queries are not allowed here: sql = true in [serve], and a viewer of all groups")
         content: dict[str, Any] = {"settings": config.serve, "query": query, "shown": shown, "most": MOST_QUERY}
         return rendered(request, answers, "sql.html", **NOTHING, **content, tables=_tables(answers))
+
+    @routes.get("/service")
+    def service(request: Request) -> Response:
+        """Part of Data quality: how each part of gpulake run stands."""
+        if viewer_of(request).is_limited:
+            return HTMLResponse(environment().get_template("service.html").render(state=None, is_hidden=True))
+        try:
+            state, error = read_state(config.lake), ""
+        except LakeError as refused:
+            state, error = None, refused.message
+        return HTMLResponse(environment().get_template("service.html").render(state=state, error=error))
 
     @routes.get("/admin")
     def admin(request: Request) -> Response:
