@@ -115,7 +115,8 @@ WITH this_job AS MATERIALIZED ({{ job_rows }}),
 attempts AS MATERIALIZED (SELECT * FROM silver_instances WHERE job_key IN (SELECT job_key FROM this_job)),
 held AS (SELECT * FROM silver_holdings WHERE job_key IN (SELECT job_key FROM this_job)),
 used AS (SELECT * FROM silver_instance_usage WHERE worker_key IN (SELECT worker_key FROM attempts))
-SELECT t.cluster_id, t.task_name, t.attempt, t.status, m.machine_id, t.started_at, t.ended_at,
+SELECT t.cluster_id, t.task_name, t.attempt, t.status, coalesce(m.machine_id, c.machine_id) AS machine_id,
+    t.started_at, t.ended_at,
     t.run_seconds AS ran_seconds, h.held_from, h.held_until, h.is_inferred, t.gpus, t.gpu_type, u.used_gpus,
     h.gpus * h.held_seconds / 3600 AS held_gpu_hours, h.bucket, h.lost_from, h.has_checkpoint, u.peak_memory_bytes,
     t.instance_key::VARCHAR AS instance_id
@@ -123,6 +124,7 @@ FROM attempts t
 LEFT JOIN held h ON t.instance_key = h.instance_key AND t.attempt = h.attempt
 LEFT JOIN used u ON u.worker_key = t.worker_key
 LEFT JOIN silver_machines m ON m.machine_key = t.machine_key
+LEFT JOIN silver_capacity c ON c.machine_key = t.machine_key
 
 -- question: job_resources
 -- title: Requested and used by a job
