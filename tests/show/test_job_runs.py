@@ -15,6 +15,7 @@ from gpulake.show.job_advice import Change
 from gpulake.show.job_report import JobReport, job_report
 from gpulake.show.job_text import job_text
 from model.sacct import gpus, times
+from show.web.asking import ask, client_of
 
 pytestmark = pytest.mark.slow
 
@@ -133,3 +134,20 @@ def test_a_waiting_job_says_for_how_long(lake: Lake) -> None:
 def test_a_job_without_enough_memory_is_told_to_ask_for_more(lake: Lake) -> None:
     expected = Change("memory", "ask for more than 64 GiB of memory", "it was killed for want of memory")
     assert expected in report_of(lake, "50").changes
+
+
+def test_the_page_of_a_job_draws_its_own_gpus_and_agrees_about_its_time(lake: Lake) -> None:
+    client = client_of(lake.config)
+
+    def drawn(job: str) -> set[tuple[str, int]]:
+        return {(row["node"], row["gpu_index"]) for row in ask(client, "job_telemetry", job=job, cluster="tiger")}
+
+    assert {job: drawn(job) for job in ("10", "20_1", "40")} == {
+        "10": {("gpu-1", 0), ("gpu-2", 5)},
+        "20_1": {("gpu-3", 2)},
+        "40": {("gpu-4", 1)},
+    }
+    # Nothing says which are those of 41: both of its machine.
+    assert drawn("41") == {("gpu-4", 0), ("gpu-4", 1)}
+    tiles = {row["label"]: row["value"] for row in ask(client, "job_summary", job="10", cluster="tiger")}
+    assert tiles["ran"] == 5400.0
