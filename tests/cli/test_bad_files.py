@@ -128,3 +128,21 @@ def test_quiet_prints_nothing_of_a_healthy_run_and_all_that_is_wrong(config: Con
     assert "failed: " in result.stderr
     assert "1 failed; rows in quarantine: 1 of 4" in result.stderr
     assert getattr(result.exception, "exit_code", None) == 3
+
+
+def test_quiet_reports_quarantined_rows_only_in_the_run_that_landed_them(config: Config, tmp_path: Path) -> None:
+    path = tmp_path / "pai_machine_spec.csv"
+    path.write_text("m1,T4,96,512,8\nm2,T4,96,512,not a number\n")
+    first, second, third = (run(config, "land", *quiet, str(path)) for quiet in (["-q"], ["-q"], []))
+    assert "rows in quarantine: 1 of 2\nSee them" in first.stderr
+    assert second.output == ""
+    assert "files: 1 had landed; rows in quarantine: 1 of 2\nSee them" in third.stderr
+
+
+def test_a_hint_of_several_files_is_printed_once(config: Config, tmp_path: Path) -> None:
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("nothing that a reader knows\n")
+    good = good_files(tmp_path / "good", 1)
+    result = run(config, "land", *good, str(tmp_path / "a.txt"), str(tmp_path / "b.txt"))
+    assert result.stderr.count("failed: no reader recognises") == 2
+    assert result.stderr.count("(readers: ") == 1

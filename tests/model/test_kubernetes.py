@@ -10,6 +10,7 @@ import pytest
 
 from conftest import built_from, rows_of
 from gpulake.lake import Lake
+from gpulake.show.job_report import job_report
 from model import kubernetes_story as story
 from model.kubernetes_story import Object, condition, event, gpus, job, metadata, node, pod, ran, snapshot, terminated
 
@@ -358,3 +359,10 @@ def test_gpus_of_resource_claims_are_held_and_those_of_slices_are_capacity(tmp_p
     ]  # fmt: skip
     machines = "SELECT machine_id, gpus, gpu_type, gpu_model FROM silver_machines"
     assert [tuple(row.values()) for row in rows_of(lake, machines)] == [("dra-1", 3, "NVIDIA H100 80GB HBM3", "H100")]
+
+
+def test_the_report_of_a_job_has_the_gpus_of_its_pods(zoo: Lake) -> None:
+    (job,) = rows_of(zoo, "SELECT DISTINCT job_id FROM silver_pod_runs WHERE pod_name = 'llm-0'")
+    with zoo.reading() as reader:
+        report = job_report(reader, zoo.config, str(job["job_id"]))
+    assert [(gpu.node, gpu.busy_ratio) for gpu in report.gpus] == [("gpu-2", 1.0)] * 4 + [("gpu-2", 0.0)] * 4

@@ -12,8 +12,10 @@ def print_landed(result: LandResult) -> None:
     """On stderr: what was skipped, what failed and why, and how many rows are in quarantine, also if none are."""
     for source in result.unknown:
         click.echo(f"not recognised, skipped: {source}", err=True)
-    for one in result.failed:
-        click.echo(f"failed: {one.reason}" + (f" ({one.hint})" if one.hint else ""), err=True)
+    hints = [one.hint for one in result.failed]
+    for place, one in enumerate(result.failed):  # a hint of several files is printed once, after the last of them
+        is_last = one.hint and one.hint not in hints[place + 1 :]
+        click.echo(f"failed: {one.reason}" + (f" ({one.hint})" if is_last else ""), err=True)
     new = [landing for landing in result.landings if landing.is_new]
     rows = sum(landing.rows_read for landing in result.landings)
     counts = {
@@ -24,9 +26,11 @@ def print_landed(result: LandResult) -> None:
     }
     files = ", ".join(f"{count:,} {word}" for word, count in counts.items() if count)
     words = f"files: {files}; rows in quarantine: {result.rows_quarantined:,} of {rows:,}"
-    remark(words, is_always=bool(result.rows_quarantined))
+    # What an earlier run has quarantined was said then: cron would mail it again with every run.
+    is_news = any(landing.rows_quarantined for landing in new)
+    remark(words, is_always=is_news)
     if result.rows_quarantined:
-        click.echo("See them: gpulake sql 'from quarantine'", err=True)
+        remark("See them: gpulake sql 'from quarantine'", is_always=is_news)
 
 
 def fail_if_any_failed(result: LandResult) -> None:

@@ -29,13 +29,13 @@ class Change:
 
 def changes(
     status: str, ran_seconds: float | None, asked: Asked, used: Used, buckets: Mapping[str, float],
-    gpus: Sequence[GpuUse], idle_ratio: float,
+    gpus: Sequence[GpuUse], idle_ratio: float, was_out_of_memory: bool,
 ) -> Iterator[Change]:  # fmt: skip
     """Only of what was measured."""
     yield from _gpus(asked, used, buckets, gpus, idle_ratio)
     yield from _time_limit(status, ran_seconds, asked)
     yield from _cores(asked, used)
-    yield from _memory(asked, used)
+    yield from _memory(asked, used, was_out_of_memory)
 
 
 def _gpus(
@@ -77,8 +77,12 @@ def _cores(asked: Asked, used: Used) -> Iterator[Change]:
         yield Change("cores", f"ask for {count(enough, 'core')} in place of {asked.cores:g}", why)
 
 
-def _memory(asked: Asked, used: Used) -> Iterator[Change]:
+def _memory(asked: Asked, used: Used, was_out_of_memory: bool) -> Iterator[Change]:
     peak, most = used.peak_memory_bytes, asked.memory_bytes
+    if was_out_of_memory:  # what was sampled need not have the peak
+        more = f"ask for more than {most / GIB:.0f} GiB of memory" if most else "ask for more memory"
+        yield Change("memory", more, "it was killed for want of memory")
+        return
     if peak is None or not most:
         return
     why = f"at its peak it used {peak / GIB:.1f} GiB, {share(peak, most)}"

@@ -55,6 +55,7 @@ class GpuUse:
     peak_memory_bytes: int | None
     memory_bytes: int | None
     power_watts: float | None
+    energy_joules: float | None
     seconds: float
 
 
@@ -70,8 +71,11 @@ class JobReport:
     submitted_at: datetime | None
     started_at: datetime | None
     ended_at: datetime | None
-    waited_seconds: float | None
-    ran_seconds: float | None
+    seen_until: datetime | None  # of one that has not ended
+    wait_reason: str | None
+    waited_seconds: float | None  # until now, if it has not started
+    ran_seconds: float | None  # without the time between its attempts
+    energy_kilowatt_hours: float | None  # of its GPUs, measured
     asked: Asked
     used: Used
     held_gpu_hours: float
@@ -84,6 +88,7 @@ class JobReport:
     gpus: tuple[GpuUse, ...]
     diagnosis: dict[str, Any] | None
     incidents: tuple[dict[str, Any], ...]
+    findings: tuple[dict[str, Any], ...]  # of its nodes, in its time
     changes: tuple[Change, ...]
 
     @property
@@ -102,11 +107,18 @@ def job_report(reader: LakeReader, config: Config, job: str, cluster: str | None
     (plan,) = rows("asked")
     parts, attempts, accounting = rows("held"), rows("attempts"), rows("slurm")
     asked = _asked(plan, rows("models"), accounting)
-    used = _used(attempts, accounting, facts["ran_seconds"], asked.gpus)
+    ran = _ran(facts, rows("runs"))
+    used = _used(attempts, accounting, sum(ran) if ran else None, asked.gpus)
     gpus = tuple(GpuUse(**row) for row in rows("gpus"))
+    joules = [gpu.energy_joules for gpu in gpus if gpu.energy_joules is not None]
+    diagnosis = next(iter(rows("diagnoses")), None)
+    killed = any(row["base_state"] == "OUT_OF_MEMORY" for row in accounting)
+    killed = killed or (diagnosis is not None and diagnosis["reason"] == "HostOOMKilled")
     buckets = {bucket: float(sum(row[bucket] for row in parts)) for bucket in HELD}
     return JobReport(
         **facts,
+        ran_seconds=sum(ran) if ran else None,
+        energy_kilowatt_hours=sum(joules) / 3_600_000 if joules else None,
         asked=asked,
         used=used,
         held_gpu_hours=float(sum(row["held"] for row in parts)),
@@ -117,10 +129,11 @@ def job_report(reader: LakeReader, config: Config, job: str, cluster: str | None
         machines=tuple(dict.fromkeys(row["machine_id"] for row in attempts if row["machine_id"])),
         attempts=tuple(attempts),
         gpus=gpus,
-        diagnosis=next(iter(rows("diagnoses")), None),
+        diagnosis=diagnosis,
         incidents=tuple(rows("incidents")),
+        findings=tuple(rows("findings")) if "findings" in reader.tables() else (),
         changes=tuple(
-            changes(facts["status"], facts["ran_seconds"], asked, used, buckets, gpus, config.idle_gpu_ratio)
+            changes(facts["status"], max(ran, default=None), asked, used, buckets, gpus, config.idle_gpu_ratio, killed)
         ),
     )
 
@@ -140,6 +153,21 @@ def _found(reader: LakeReader, job: str, cluster: str | None) -> tuple[int, str]
         hint = f"choose from: {', '.join(alike)}" if alike else look
         raise UsageError(f"no job named {job!r}{where}", hint)
     return int(found[0]["job_key"]), str(found[0]["cluster_id"])
+
+
+def _ran(facts: Row, runs: Sequence[Row]) -> list[float]:
+    """How long it ran, a number for each stretch without a break; nothing if that is unknown."""
+    until = facts["seen_until"] or facts["ended_at"]
+    stretches: list[tuple[datetime, datetime]] = []
+    for run in runs or [facts]:
+        begin, end = run["started_at"], run["ended_at"] or until
+        if begin is None or end is None:
+            return []
+        if stretches and begin <= stretches[-1][1]:
+            stretches[-1] = (stretches[-1][0], max(end, stretches[-1][1]))
+        else:
+            stretches.append((begin, end))
+    return [(end - begin).total_seconds() for begin, end in stretches]
 
 
 def _asked(plan: Row, models: Sequence[Row], accounting: Sequence[Row]) -> Asked:
@@ -175,11 +203,14 @@ def _cores(attempts: Sequence[Row], accounting: Sequence[Row], ran_seconds: floa
     measured = [row["used_cores"] for row in attempts if row["used_cores"] is not None]
     if measured:
         return float(sum(measured))
-    # What Slurm counted over the whole run; of a run that has not ended it counts nothing.
-    spent = [
-        slurm.elapsed_seconds("", row["cpu_time"]) or 0.0 for row in accounting if not row["step"] and row["cpu_time"]
+    # What Slurm counted over a run; of one that has not ended it counts nothing. The longest run says most.
+    runs = [
+        (spent, row["elapsed_seconds"] or ran_seconds)
+        for row in accounting
+        if not row["step"] and row["cpu_time"] and (spent := slurm.elapsed_seconds("", row["cpu_time"]))
     ]
-    return max(spent) / ran_seconds if any(spent) and ran_seconds else None
+    spent, seconds = max(runs, default=(0.0, None))
+    return spent / seconds if seconds else None
 
 
 def _peak(accounting: Sequence[Row]) -> int | None:

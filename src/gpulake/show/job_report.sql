@@ -9,12 +9,20 @@ SELECT job_id FROM silver_jobs WHERE starts_with(job_id, getvariable('job')) ORD
 -- query: job
 SELECT
     jobs.cluster_id, jobs.job_id, jobs.user_id, jobs.account_id, jobs.group_id, jobs.workload, jobs.status,
-    jobs.submitted_at, jobs.started_at, jobs.ended_at, jobs.launch_wait_seconds AS waited_seconds,
-    epoch(coalesce(jobs.ended_at, CASE WHEN jobs.status = 'running' THEN clusters.observed_until END))
-    - epoch(jobs.started_at) AS ran_seconds
+    jobs.submitted_at, jobs.started_at, jobs.ended_at, jobs.wait_reason,
+    CASE WHEN jobs.status IN ('running', 'waiting') THEN clusters.observed_until END AS seen_until,
+    coalesce(
+        jobs.launch_wait_seconds,
+        CASE WHEN jobs.status = 'waiting' THEN epoch(clusters.observed_until) - epoch(jobs.submitted_at) END
+    ) AS waited_seconds
 FROM silver_jobs AS jobs
 LEFT JOIN silver_clusters AS clusters ON jobs.cluster_id = clusters.cluster_id
 WHERE jobs.job_key = getvariable('job_key')
+
+-- query: runs
+-- A job that is requeued, or whose instances come one after the other, does not run in between.
+SELECT started_at, ended_at FROM silver_instances
+WHERE job_key = getvariable('job_key') AND started_at IS NOT NULL ORDER BY started_at
 
 -- query: asked
 SELECT
@@ -33,21 +41,32 @@ FROM gold_job_efficiency_daily WHERE job_key = getvariable('job_key') GROUP BY g
 -- query: attempts
 -- The GPUs that an attempt used are means over its time.
 SELECT
-    holdings.attempt, holdings.status, machines.machine_id, holdings.held_from, holdings.held_until,
-    holdings.is_inferred, holdings.gpus, holdings.bucket, holdings.held_seconds, usage.used_gpus, usage.used_cores,
+    holdings.attempt, holdings.status, coalesce(machines.machine_id, seen.machine_id) AS machine_id,
+    holdings.held_from, holdings.held_until, holdings.is_inferred, holdings.gpus, holdings.bucket, holdings.held_seconds, usage.used_gpus, usage.used_cores,
     usage.peak_memory_bytes, usage.peak_gpu_memory_bytes
 FROM silver_holdings AS holdings
 LEFT JOIN silver_instances AS instances
     ON holdings.instance_key = instances.instance_key AND holdings.attempt = instances.attempt
 LEFT JOIN silver_instance_usage AS usage ON instances.worker_key = usage.worker_key
 LEFT JOIN silver_machines AS machines ON holdings.machine_key = machines.machine_key
+LEFT JOIN silver_capacity AS seen ON holdings.machine_key = seen.machine_key
 WHERE holdings.job_key = getvariable('job_key')
-ORDER BY holdings.held_from, machines.machine_id, holdings.instance_key
+ORDER BY holdings.held_from, 3, holdings.instance_key
 
 -- query: gpus
--- A sample is of the job if its owner is. Where nothing names owners and the job was alone on the machine, the busiest
--- GPUs are its own, as many as it held.
-WITH attempts AS (
+-- A sample is of the job if its owner is, under any name that telemetry has for it, or if it names nobody and the
+-- scheduler says that the job held the GPU. Where nothing says whose a GPU is and the job was alone on the machine, the
+-- busiest GPUs are its own, as many as it held.
+WITH names AS MATERIALIZED (
+    SELECT getvariable('job') AS owner_id
+    UNION
+    SELECT raw_job_id FROM bronze_slurm_jobs
+    WHERE job_id = getvariable('job') AND coalesce(lower("Cluster"), 'slurm') = getvariable('cluster')
+    UNION
+    SELECT unnest([pod_uid, group_id || '/' || pod_name]) FROM silver_pod_runs
+    WHERE job_key = getvariable('job_key')
+),
+attempts AS (
     SELECT machine_key, attempt, min(held_from) AS held_from, max(held_until) AS held_until, sum(gpus) AS gpus
     FROM silver_holdings
     WHERE job_key = getvariable('job_key') AND machine_key IS NOT NULL GROUP BY machine_key, attempt
@@ -68,13 +87,16 @@ shared AS (
 seen AS (
     SELECT
         samples.node_id AS node, samples.gpu_index, samples.gpu_id,
-        bool_or(samples.owner_id IS NOT DISTINCT FROM getvariable('job')) AS is_named, any_value(held.gpus) AS held_gpus,
+        bool_or(coalesce(samples.owner_id IN (SELECT names.owner_id FROM names), false) OR listed.gpu_index IS NOT NULL)
+            AS is_named,
+        any_value(held.gpus) AS held_gpus,
         sum(samples.busy_ratio * samples.covers_seconds)
         / nullif(sum(samples.covers_seconds) FILTER (samples.busy_ratio IS NOT NULL), 0) AS busy_ratio,
         max(samples.memory_used_bytes) AS peak_memory_bytes,
         coalesce(max(samples.memory_total_bytes), max(types.memory_bytes)) AS memory_bytes,
         sum(samples.power_watts * samples.covers_seconds)
         / nullif(sum(samples.covers_seconds) FILTER (samples.power_watts IS NOT NULL), 0) AS power_watts,
+        sum(samples.energy_joules) AS energy_joules,
         sum(samples.covers_seconds) AS seconds
     FROM silver_gpu_samples AS samples
     INNER JOIN held
@@ -82,8 +104,16 @@ seen AS (
             samples.machine_key = held.machine_key
             AND samples.sampled_at >= held.held_from AND samples.sampled_at < held.held_until
     LEFT JOIN silver_gpu_types AS types ON samples.gpu_name = types.gpu_type AND samples.parent_gpu_id IS NULL
+    LEFT JOIN silver_held_gpus AS listed
+        ON
+            listed.job_key = getvariable('job_key')
+            AND samples.owner_kind IN ('unknown', 'unattributed', 'nobody')
+            AND samples.machine_key = listed.machine_key AND samples.gpu_index = listed.gpu_index
+            AND samples.sampled_at >= listed.started_at
+            AND samples.sampled_at < coalesce(listed.ended_at, held.held_until)
     WHERE
-        samples.owner_id = getvariable('job')
+        samples.owner_id IN (SELECT names.owner_id FROM names)
+        OR listed.gpu_index IS NOT NULL
         OR (
             samples.machine_key NOT IN (SELECT shared.machine_key FROM shared)
             AND samples.owner_kind IN ('unknown', 'unattributed', 'nobody')
@@ -99,7 +129,9 @@ QUALIFY
 ORDER BY node, gpu_index, gpu_id
 
 -- query: slurm
-SELECT step, "TimelimitRaw" AS limit_minutes, "TotalCPU" AS cpu_time, "MaxRSS" AS peak_memory, "NTasks" AS tasks
+SELECT
+    step, base_state, "TimelimitRaw" AS limit_minutes, "TotalCPU" AS cpu_time, "ElapsedRaw" AS elapsed_seconds,
+    "MaxRSS" AS peak_memory, "NTasks" AS tasks
 FROM bronze_slurm_jobs
 WHERE job_id = getvariable('job') AND coalesce(lower("Cluster"), 'slurm') = getvariable('cluster')
 
@@ -112,3 +144,20 @@ ORDER BY diagnosed_at DESC LIMIT 1
 SELECT incident_id, kind, state, severity, coalesce(nullif(cause, ''), reason, kind) AS cause, remedy
 FROM incidents WHERE job_id = getvariable('job') AND (cluster_id IS NULL OR cluster_id = getvariable('cluster'))
 ORDER BY opened_at DESC
+
+-- query: findings
+-- What the nodes that it ran on had in that time.
+SELECT finding_id, kind, severity, node, began_at, headline
+FROM findings
+WHERE
+    cluster_id = getvariable('cluster') AND severity IN ('warning', 'critical')
+    AND EXISTS (
+        SELECT 1 FROM silver_holdings AS holdings
+        LEFT JOIN silver_machines AS machines ON holdings.machine_key = machines.machine_key
+        LEFT JOIN silver_capacity AS seen ON holdings.machine_key = seen.machine_key
+        WHERE
+            holdings.job_key = getvariable('job_key')
+            AND coalesce(machines.machine_id, seen.machine_id) = findings.node
+            AND findings.began_at < holdings.held_until AND findings.ended_at >= holdings.held_from
+    )
+ORDER BY began_at, finding_id

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 from gpulake.core.ledger import HELD, bucket_name
-from gpulake.core.words import NO_NAME, amount, bar, count, inferred, label, sentence, share, span
+from gpulake.core.words import NO_NAME, amount, bar, count, inferred, label, listed, opened, sentence, share, span
 from gpulake.show.card_text import cost_words
 from gpulake.show.job_report import Asked, GpuUse, JobReport
 
@@ -14,6 +15,8 @@ GIB = 1 << 30
 BAR = 20
 MOST_GPUS = 32
 MOST_MACHINES = 6
+MOST_ATTEMPTS = 8
+MOST_FINDINGS = 5
 
 
 def job_text(report: JobReport) -> str:
@@ -25,14 +28,17 @@ def _lines(report: JobReport) -> Iterator[str]:
     yield f"Job {label(report.job_id)} of {user} on {label(report.cluster_id)}: {report.status}"
     for word, text in (
         ("asked for", asked_words(report.asked)),
-        ("waited", "unknown" if report.waited_seconds is None else f"{span(report.waited_seconds)} to its start"),
-        ("ran", _ran(report)),
+        ("waited", _waited(report)),
+        ("ran", ran_words(report)),
         ("held", held_words(report)),
         ("used", used_words(report)),
+        ("energy", energy_words(report)),
         ("cost", cost(report)),
         ("ended", ended_words(report)),
     ):
-        yield f"  {word:<10} {text}"
+        if text:
+            yield f"  {word:<10} {text}"
+    yield from _attempts(report)
     if report.gpus:
         yield "Its GPUs"
         yield from map(_gpu, report.gpus[:MOST_GPUS])
@@ -41,6 +47,7 @@ def _lines(report: JobReport) -> Iterator[str]:
     if report.diagnosis or report.incidents:
         yield "Why"
         yield from _why(report)
+    yield from _findings(report)
     yield "What to change"
     for change in report.changes:
         yield f"  {sentence(change.advice)[:-1]}: {change.why}"
@@ -65,19 +72,55 @@ def asked_words(asked: Asked) -> str:
     return ", ".join(parts) or "unknown: its source does not say"
 
 
-def _ran(report: JobReport) -> str:
+def ran_words(report: JobReport) -> str:
     if report.started_at is None:
         return "not yet" if report.status == "waiting" else "unknown: no start is known"
     length = "" if report.ran_seconds is None else f"{span(report.ran_seconds)}, "
-    until = _time(report.ended_at) if report.ended_at else "now" if report.status == "running" else "an unknown end"
+    end = report.ended_at or report.seen_until
+    until = _time(end) if end else "an unknown end"
     where = ""
     if report.machines:
         more = len(report.machines) - MOST_MACHINES
         where = f", on {', '.join(map(label, report.machines[:MOST_MACHINES]))}" + (
             f" and {more:,} more" if more > 0 else ""
         )
-    tries = max((row["attempt"] for row in report.attempts), default=1)
-    return f"{length}{_time(report.started_at)} to {until} UTC{where}" + (f", in {tries} attempts" if tries > 1 else "")
+    times = f"{_time(report.started_at)} to {until} UTC"
+    many = f", in {tries(report)} attempts" if tries(report) > 1 else ""
+    return f"{length}{times}{', as last seen' if report.seen_until else ''}{where}{many}"
+
+
+def tries(report: JobReport) -> int:
+    return max((row["attempt"] for row in report.attempts), default=1)
+
+
+def _attempts(report: JobReport) -> Iterator[str]:
+    if tries(report) == 1:
+        return
+    yield "Its attempts"
+    by_number: dict[int, list[dict[str, Any]]] = {}
+    for row in report.attempts:
+        by_number.setdefault(row["attempt"], []).append(row)
+    for _, rows in sorted(by_number.items())[-MOST_ATTEMPTS:]:
+        begin, end = min(row["held_from"] for row in rows), max(row["held_until"] for row in rows)
+        nodes = [label(node) for node in dict.fromkeys(row["machine_id"] for row in rows) if node]
+        where = f" on {listed(nodes, MOST_MACHINES)}" if nodes else ""
+        ends = ", ".join(dict.fromkeys(label(row["status"]) for row in rows))
+        yield f"  {_time(begin)} to {_time(end)} UTC{where}: {ends}"
+    if len(by_number) > MOST_ATTEMPTS:
+        yield f"  and {len(by_number) - MOST_ATTEMPTS:,} before, in --json"
+
+
+def _waited(report: JobReport) -> str:
+    if report.waited_seconds is None:
+        return "unknown"
+    reason = f", for {label(report.wait_reason)}" if report.wait_reason else ""
+    until = "so far" if report.status == "waiting" else "to its start"
+    return f"{span(report.waited_seconds)} {until}{reason}"
+
+
+def energy_words(report: JobReport) -> str:
+    energy = report.energy_kilowatt_hours
+    return "" if energy is None else f"{amount(energy)} kWh of its GPUs, as measured"
 
 
 def held_words(report: JobReport) -> str:
@@ -91,7 +134,9 @@ def held_words(report: JobReport) -> str:
 def used_words(report: JobReport) -> str:
     used, asked, parts = report.used, report.asked, []
     if used.gpus is not None and asked.gpus:
-        parts.append(f"{used.gpus:.2f} of {asked.gpus:g} GPUs ({share(used.gpus, asked.gpus)})")
+        parts.append(
+            f"{used.gpus:.2f} of {asked.gpus:g} {'GPU' if asked.gpus == 1 else 'GPUs'} ({share(used.gpus, asked.gpus)})"
+        )
     if used.cores is not None:
         of = f" of {asked.cores:g} cores ({share(used.cores, asked.cores)})" if asked.cores else " cores"
         parts.append(f"{used.cores:.1f}{of}")
@@ -137,6 +182,15 @@ def _why(report: JobReport) -> Iterator[str]:
         yield f"  incident {label(incident['incident_id'])}, {incident['state']}: {label(incident['cause'])}"
     if len(report.incidents) > 3:
         yield f"  and {count(len(report.incidents) - 3, 'more incident')}"
+
+
+def _findings(report: JobReport) -> Iterator[str]:
+    if report.findings:
+        yield "On its nodes in that time"
+    for finding in report.findings[:MOST_FINDINGS]:
+        yield f"  {opened(label(finding['headline']))} ({label(finding['finding_id'])})"
+    if len(report.findings) > MOST_FINDINGS:
+        yield f"  and {count(len(report.findings) - MOST_FINDINGS, 'more finding')}, in --json"
 
 
 def _time(at: datetime) -> str:

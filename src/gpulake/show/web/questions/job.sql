@@ -27,7 +27,19 @@ spent AS (
         sum(inferred_lost_gpu_hours) AS inferred_lost
     FROM gold_job_efficiency_daily WHERE job_key IN (SELECT job_key FROM this_job) GROUP BY job_key
 ),
-job AS (SELECT * FROM this_job LEFT JOIN requested USING (job_key) LEFT JOIN spent USING (job_key))
+stretches AS (
+    SELECT job_key, ended_at, greatest(epoch(ended_at), before) - greatest(epoch(started_at), before) AS seconds
+    FROM (
+        SELECT job_key, started_at, ended_at, coalesce(max(epoch(ended_at)) OVER (
+            PARTITION BY job_key ORDER BY started_at, ended_at ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ), 0) AS before
+        FROM silver_instances WHERE job_key IN (SELECT job_key FROM this_job) AND started_at IS NOT NULL
+    )
+),
+ran AS (SELECT job_key, sum(seconds) AS ran FROM stretches GROUP BY job_key HAVING count(*) = count(ended_at)),
+job AS (
+    SELECT * FROM this_job LEFT JOIN requested USING (job_key) LEFT JOIN spent USING (job_key) LEFT JOIN ran USING (job_key)
+)
 SELECT 1 AS rank, cluster_id, 'status' AS label, NULL::DOUBLE AS value, '' AS unit, status AS words,
     'submitted ' || strftime(submitted_at AT TIME ZONE 'UTC', '%Y-%m-%d %H:%M') || ' UTC' AS note,
     CASE WHEN status = 'succeeded' THEN 'good' WHEN status IN ('running', 'waiting', 'cancelled') THEN '' ELSE 'bad' END
@@ -38,8 +50,8 @@ UNION ALL SELECT 4, cluster_id, 'GPUs', gpus, 'gpus', '', concat_ws(' · ', gpu_
 FROM job LEFT JOIN silver_gpu_types AS types USING (gpu_type)
 UNION ALL SELECT 5, cluster_id, 'waited', launch_wait_seconds, 'wait_seconds', '', 'from submission to launch', '', ''
 FROM job
-UNION ALL SELECT 6, cluster_id, 'ran', epoch(ended_at - started_at), 'run_seconds', '', 'from launch to end', '', ''
-FROM job
+UNION ALL SELECT 6, cluster_id, 'ran', coalesce(ran, epoch(ended_at - started_at)), 'run_seconds', '',
+    'without the time between its attempts', '', '' FROM job
 UNION ALL SELECT 7, cluster_id, 'GPU-hours', held, 'held', '', CASE WHEN inferred > 0
     THEN format('{:.1f} of them inferred', inferred) ELSE 'held by its attempts' END, '', '' FROM job
 UNION ALL SELECT 8, cluster_id, 'efficiency', used / nullif(sensed, 0), 'efficiency_ratio', '',
@@ -115,7 +127,8 @@ WITH this_job AS MATERIALIZED ({{ job_rows }}),
 attempts AS MATERIALIZED (SELECT * FROM silver_instances WHERE job_key IN (SELECT job_key FROM this_job)),
 held AS (SELECT * FROM silver_holdings WHERE job_key IN (SELECT job_key FROM this_job)),
 used AS (SELECT * FROM silver_instance_usage WHERE worker_key IN (SELECT worker_key FROM attempts))
-SELECT t.cluster_id, t.task_name, t.attempt, t.status, m.machine_id, t.started_at, t.ended_at,
+SELECT t.cluster_id, t.task_name, t.attempt, t.status, coalesce(m.machine_id, c.machine_id) AS machine_id,
+    t.started_at, t.ended_at,
     t.run_seconds AS ran_seconds, h.held_from, h.held_until, h.is_inferred, t.gpus, t.gpu_type, u.used_gpus,
     h.gpus * h.held_seconds / 3600 AS held_gpu_hours, h.bucket, h.lost_from, h.has_checkpoint, u.peak_memory_bytes,
     t.instance_key::VARCHAR AS instance_id
@@ -123,6 +136,7 @@ FROM attempts t
 LEFT JOIN held h ON t.instance_key = h.instance_key AND t.attempt = h.attempt
 LEFT JOIN used u ON u.worker_key = t.worker_key
 LEFT JOIN silver_machines m ON m.machine_key = t.machine_key
+LEFT JOIN silver_capacity c ON c.machine_key = t.machine_key
 
 -- question: job_resources
 -- title: Requested and used by a job
@@ -162,17 +176,29 @@ SELECT opened_at, incident_id, kind, state, severity, reason, cause, times_seen,
 FROM incidents WHERE job_id = getvariable('job') AND {cluster}
 
 -- question: job_telemetry
--- title: GPUs of a job's machines in its time
+-- title: GPUs of a job over time
 -- order: node, gpu_index, gpu_id, sampled_from
 -- options: job
--- about: Mean busy share and power, highest temperature and memory, of each interval.
+-- about: Mean busy share and power, highest temperature and memory, of each interval. All GPUs of its machines, if nothing
+--     says which of them are its own.
 {{ times }},
-seen AS (
+names AS MATERIALIZED (
+    SELECT job_id AS owner_id FROM this_job
+    UNION SELECT owner_id FROM gold_job_energy WHERE job_key IN (SELECT job_key FROM this_job)
+    UNION SELECT unnest([pod_uid, group_id || '/' || pod_name]) FROM silver_pod_runs
+    WHERE job_key IN (SELECT job_key FROM this_job)
+),
+near AS MATERIALIZED (
     SELECT g.node_id, g.gpu_index, g.gpu_id, g.sampled_at, g.busy_ratio, g.temperature_celsius, g.power_watts,
-        g.memory_used_bytes, g.covers_seconds
+        g.memory_used_bytes, g.covers_seconds,
+        h.gpu_index IS NOT NULL OR coalesce(g.owner_id IN (SELECT owner_id FROM names), false) AS is_own
     FROM silver_gpu_samples g JOIN attempts t USING (machine_key)
+    LEFT JOIN silver_held_gpus h ON h.job_key = t.job_key AND h.machine_key = g.machine_key
+        AND h.gpu_index = g.gpu_index AND g.owner_kind IN ('unknown', 'unattributed', 'nobody')
+        AND g.sampled_at >= h.started_at AND g.sampled_at < coalesce(h.ended_at, t.ends_at)
     WHERE g.sampled_at >= t.begins_at AND g.sampled_at <= t.ends_at
 ),
+seen AS (SELECT * FROM near WHERE is_own OR NOT (SELECT bool_or(is_own) FROM near)),
 shape AS (
     SELECT min(sampled_at) AS begins_at,
         greatest(epoch(max(sampled_at) - min(sampled_at)), 1)

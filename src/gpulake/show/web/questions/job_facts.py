@@ -11,11 +11,11 @@ from gpulake.core.errors import UsageError
 from gpulake.core.words import opened
 from gpulake.lake import LakeReader
 from gpulake.show.job_report import NEEDED, JobReport, job_report
-from gpulake.show.job_text import asked_words, cost, ended_words, held_words, used_words
+from gpulake.show.job_text import asked_words, cost, ended_words, energy_words, held_words, ran_words, used_words
 from gpulake.show.web.questions import Computed, Value
 
 ROWS = pa.schema([("place", pa.int32()), ("headline", pa.string()), ("detail", pa.string()), ("level", pa.string())])
-TABLES = frozenset(NEEDED | {"bronze_slurm_jobs", "diagnoses", "incidents"})
+TABLES = frozenset(NEEDED | {"bronze_slurm_jobs", "diagnoses", "findings", "incidents"})
 
 
 def facts(reader: LakeReader, config: Config, given: Mapping[str, Value]) -> pa.Table:
@@ -24,12 +24,14 @@ def facts(reader: LakeReader, config: Config, given: Mapping[str, Value]) -> pa.
         return ROWS.empty_table()
     words = {
         "Asked for": asked_words(report.asked),
+        "Ran": ran_words(report),
         "Held": held_words(report),
         "Used": used_words(report),
+        "Energy": energy_words(report),
         "Cost": cost(report),
         "Ended": ended_words(report),
     }
-    return _table([(f"{word}: {text}", "") for word, text in words.items()])
+    return _table([(f"{word}: {text}", "") for word, text in words.items() if text])
 
 
 def changes(reader: LakeReader, config: Config, given: Mapping[str, Value]) -> pa.Table:
