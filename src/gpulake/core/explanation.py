@@ -84,6 +84,10 @@ class Explanation:
         watch = str(self.finding.get("watch") or "")
         if watch:
             return f"watch {watch} has no such series in the current build: its rows are gone, or the watch is"
+        if self.finding.get("kind") == "node_fault":
+            return (
+                "it is an event that the machine reported, and no course of numbers; the machine's page shows its GPUs"
+            )
         if self.finding.get("rank"):
             return "no watch found it: it is a comparison of whole days, users or clusters, described above"
         return "the current build did not find it: it was diagnosed from a log, or found by an earlier build"

@@ -165,7 +165,8 @@ def efficiency_card(reader: LakeReader, config: Config, scope: Scope, is_brief: 
     if not span["clusters"]:
         raise LakeError("no GPUs were held or offered yet", "land a trace that has jobs with GPUs, then: gpulake build")
     parts = rows(SQL["holder_days"] if scope.is_holder else SQL["cluster_days"])
-    standings = rows(SQL["users"], most=0 if is_brief else MOST_USERS)
+    is_ranked = scope.user is not None or not is_brief
+    standings = rows(SQL["users"], most=0 if is_brief else MOST_USERS) if is_ranked else []
     standing = next(
         (_standing(row) for row in standings if scope.user is not None and row["user_id"] == scope.user), None
     )
@@ -194,7 +195,7 @@ def efficiency_card(reader: LakeReader, config: Config, scope: Scope, is_brief: 
         money=money_of(parts, config.gpu_types),
         currency=config.currency,
         energy_kilowatt_hours=_energy(parts, config.gpu_types),
-        waits=_waits(rows(SQL["waits"])[0]),
+        waits=_waits(rows(SQL["waits"] + (SQL["waits_of_holder"] if scope.is_holder else ""))[0]),
         advice=() if is_brief else advise(reader, config, scope),
         worst_users=tuple(_standing(row) for row in standings if row["wasted"] > 0) if scope.user is None else (),
         worst_jobs=() if is_brief else tuple(rows(SQL["jobs"], most=MOST_JOBS)),

@@ -154,19 +154,27 @@ LIMIT getvariable('most')
 
 -- query: waits
 -- From submission to the begin of the first instance. A clock that ran backwards tells no wait.
--- One list of both quantiles: each by itself would sort the waits again.
+-- One list of both quantiles: each by itself would sort the waits again. A launch less its wait is the submission: all
+-- tasks do without their jobs.
 SELECT
     count(*) AS tasks, quantile_cont(tasks.launch_wait_seconds + tasks.start_wait_seconds, [0.5, 0.95]) AS quantiles,
     quantiles[1] AS p50, quantiles[2] AS p95
 FROM silver_tasks AS tasks
-INNER JOIN silver_jobs AS jobs USING (job_key)
 INNER JOIN bounds ON tasks.cluster_id = bounds.cluster_id
 WHERE
     tasks.requested_gpus > 0 AND tasks.launch_wait_seconds >= 0 AND tasks.start_wait_seconds >= 0
-    AND jobs.submitted_at >= bounds.from_at AND jobs.submitted_at < bounds.until_at
-    AND (getvariable('user') IS NULL OR coalesce(user_id, 'unknown') = getvariable('user'))
-    AND (getvariable('group') IS NULL OR coalesce(group_id, user_id, 'unknown') = getvariable('group'))
-    AND (getvariable('account') IS NULL OR account_id = getvariable('account'))
+    AND epoch_us(tasks.launched_at) - round(1e6 * tasks.launch_wait_seconds) >= epoch_us(bounds.from_at)
+    AND epoch_us(tasks.launched_at) - round(1e6 * tasks.launch_wait_seconds) < epoch_us(bounds.until_at)
+
+-- query: waits_of_holder
+-- Put behind the waits.
+    AND tasks.job_key IN (
+        SELECT job_key FROM silver_jobs
+        WHERE
+            (getvariable('user') IS NULL OR coalesce(user_id, 'unknown') = getvariable('user'))
+            AND (getvariable('group') IS NULL OR coalesce(group_id, user_id, 'unknown') = getvariable('group'))
+            AND (getvariable('account') IS NULL OR account_id = getvariable('account'))
+    )
 
 -- query: advice
 -- What each attempt would have saved. A GPU-hour counts for one advice at most: idle ones for `release`, lost ones for

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from attack.serving import serving
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page
 
 from gpulake.core.config import Config
 from gpulake.lake import Lake
@@ -16,6 +16,15 @@ from show.web.browser import PICTURED, PICTURES, Seen, a_browser, a_tab, address
 pytestmark = pytest.mark.slow
 
 PHONE = 390
+SCREENS = (1440, 1920, 3840)
+# How far the panels reach, of what the page is wide.
+FILLED_SHARE = """() => Math.max(...[...document.querySelectorAll('section.panel')].map(
+    (panel) => panel.getBoundingClientRect().right)) / window.innerWidth"""
+# What a click or a key can act on, and the Tab key does not lead to.
+OUT_OF_REACH = """() => [...document.querySelectorAll(
+    'a[href], button, input, select, textarea, summary, .scroll, .sheet')]
+    .filter((one) => one.checkVisibility() && !one.disabled && one.type !== 'hidden')
+    .filter((one) => one.tabIndex !== 0).map((one) => one.outerHTML.slice(0, 120))"""
 # Each input by the words that say what it is for, or none.
 UNNAMED = """() => [...document.querySelectorAll('input:not([type=hidden]), select, textarea, button')]
     .filter((field) => !(field.labels?.length || field.getAttribute('aria-label') || field.textContent.trim()))
@@ -82,21 +91,29 @@ def test_a_page_is_whole_in_light_in_dark_and_on_a_phone(name: str, tab: Seen, p
         "unnamed plots": page.evaluate(UNNAMED_PLOTS),
         "tables out of reach": page.evaluate(REGIONS),
         "plots not drawn": page.evaluate(UNDRAWN),
+        "out of the keyboard's reach": page.evaluate(OUT_OF_REACH),
     }
-    shot(page, PICTURES, f"{name}-light")
-    assert result == dict(zip(result, ([], [], [], [], 0, 0), strict=True))
+    assert result == dict(zip(result, ([], [], [], [], 0, 0, []), strict=True))
     assert _are_nested(page.evaluate(HEADINGS))
-    page.emulate_media(color_scheme="dark")
-    shot(page, PICTURES, f"{name}-dark")
-    page.emulate_media(color_scheme="light")
-    page.set_viewport_size({"width": PHONE, "height": 800})
     try:
-        # Plots follow the width of their panels a moment later.
-        page.wait_for_function("() => document.scrollingElement.scrollWidth <= window.innerWidth")
-        shot(page, PICTURES, f"{name}-phone")
+        for width in (PHONE, *SCREENS):
+            page.set_viewport_size({"width": width, "height": 800 if width == PHONE else 1200})
+            # Plots follow the width of their panels a moment later.
+            page.wait_for_function("() => document.scrollingElement.scrollWidth <= window.innerWidth")
+            assert page.evaluate(FILLED_SHARE) > 0.9
+            _shots(page, f"{name}-{width}")
     finally:
         page.set_viewport_size({"width": 1400, "height": 1200})
     assert tab.faults == []
+
+
+def _shots(page: Page, name: str) -> None:
+    if PICTURES is None:
+        return
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme)
+        shot(page, PICTURES, f"{name}-{theme}")
+    page.emulate_media(color_scheme="light")
 
 
 @pytest.mark.parametrize("name", list(pages()))
@@ -111,6 +128,10 @@ def test_a_page_of_an_empty_lake_says_what_to_do(name: str, empty_tab: Seen) -> 
     assert panels.count() == len(pages()[name].panels)
     said = [" ".join(panels.nth(place).inner_text().split()) for place in range(panels.count())]
     assert [words for words in said if "loading" in words] == []
+    if PICTURES is not None and not PICTURED:
+        for width in (PHONE, *SCREENS):
+            page.set_viewport_size({"width": width, "height": 800})
+            _shots(page, f"empty-{name}-{width}")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -26,6 +26,12 @@ MOST_SHIFT = 0.05
 SHIFTS = """window.shift = 0; new PerformanceObserver((list) => {
     for (const one of list.getEntries()) if (!one.hadRecentInput) window.shift += one.value;
 }).observe({type: 'layout-shift', buffered: true});"""
+# What a person does counts, on every page that it leads to: clicks, choices in a list, and Enter.
+COUNTED = "Number(sessionStorage.clicks ?? 0)"
+CLICKS = f"""const count = () => sessionStorage.clicks = {COUNTED} + 1;
+addEventListener('click', (event) => event.isTrusted && event.detail && count(), true);
+addEventListener('change', count, true);
+addEventListener('keydown', (event) => event.key === 'Enter' && count(), true);"""
 
 
 @pytest.fixture(scope="module")
@@ -48,12 +54,17 @@ def places(rich: Config) -> dict[str, str]:
 @pytest.fixture
 def tab(browser: Browser, url: str) -> Iterator[Seen]:
     with a_tab(browser, url, permissions=["clipboard-read", "clipboard-write"]) as seen:
+        seen.page.add_init_script(CLICKS)
         yield seen
         assert seen.faults == []
 
 
 def given(page: Page) -> dict[str, str]:
     return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
+
+
+def clicks(page: Page) -> int:
+    return int(page.evaluate(COUNTED))
 
 
 def test_who_wastes_most_this_week_and_by_which_jobs_in_two_clicks(tab: Seen) -> None:
@@ -70,6 +81,7 @@ def test_who_wastes_most_this_week_and_by_which_jobs_in_two_clicks(tab: Seen) ->
     users = page.locator("#jobs tbody td:nth-child(2)").all_inner_texts()
     assert users
     assert set(users) == {user}
+    assert clicks(page) == 2
 
 
 def test_whether_it_got_worse_than_the_days_before_in_one_click(tab: Seen) -> None:
@@ -79,6 +91,7 @@ def test_whether_it_got_worse_than_the_days_before_in_one_click(tab: Seen) -> No
     page.wait_for_url("**range=7d*")
     tab.filled()
     expect(page.locator(".measure .change").first).to_contain_text("%")
+    assert clicks(page) == 1
 
 
 def test_why_a_day_is_abnormal_in_one_click_on_the_day(tab: Seen) -> None:
@@ -93,6 +106,7 @@ def test_why_a_day_is_abnormal_in_one_click_on_the_day(tab: Seen) -> None:
     assert given(page)["from"] == given(page)["to"]
     expect(page.locator("#headline")).to_contain_text("held GPU-hours")
     expect(page.locator("#users .leaders li").first).to_be_visible()
+    assert clicks(page) == 1
 
 
 def test_a_brush_over_days_zooms_and_back_leads_out_again(tab: Seen) -> None:
@@ -112,11 +126,15 @@ def test_a_brush_over_days_zooms_and_back_leads_out_again(tab: Seen) -> None:
 
 
 def test_which_machine_to_drain_in_two_clicks(tab: Seen) -> None:
-    page = tab.go("/explore?cluster=synth&by=lost")
+    page = tab.go("/explore?cluster=synth")
+    page.select_option("select[name=by]", "lost")
+    page.wait_for_url("**by=lost*")
+    tab.filled()
     page.locator("#machines .leaders a").first.click()
     page.wait_for_url("**/machine?*")
     tab.filled()
     expect(page.get_by_role("heading", level=1)).to_contain_text("Machine")
+    assert clicks(page) == 2
 
 
 def test_why_a_job_died_with_the_search_and_no_mouse(tab: Seen) -> None:
@@ -128,6 +146,7 @@ def test_why_a_job_died_with_the_search_and_no_mouse(tab: Seen) -> None:
     page.wait_for_url("**/job?job=80*")
     tab.filled()
     expect(page.locator("#diagnoses")).to_contain_text("What to do:")
+    assert clicks(page) == 1
 
 
 def test_a_view_is_sent_to_a_colleague_with_one_click(tab: Seen) -> None:
@@ -135,6 +154,7 @@ def test_a_view_is_sent_to_a_colleague_with_one_click(tab: Seen) -> None:
     page.get_by_role("button", name="Copy link").click()
     expect(page.get_by_role("button", name="Copied")).to_be_visible()
     assert page.evaluate("navigator.clipboard.readText()") == page.url
+    assert clicks(page) == 1
 
 
 def test_clusters_are_side_by_side_where_all_are_chosen(tab: Seen) -> None:

@@ -83,6 +83,11 @@ def test_the_series_of_an_incident_is_drawn_with_what_was_expected() -> None:
     assert limited.jobs == ()
 
 
+def test_an_event_of_a_machine_is_not_called_a_comparison_of_days() -> None:
+    found = Explanation("i-1", {"rank": 1, "kind": "node_fault"}, "critical", None, None)
+    assert found.rests_on.startswith("it is an event that the machine reported")
+
+
 def test_an_incident_without_a_series_says_why() -> None:
     found = Explanation("i-1", {"rank": 1}, "warning", None, None)
     shown = explained(lambda _: found, "i-1", LOCAL)

@@ -52,7 +52,9 @@ def router(answers: Answers, guard: Guard) -> APIRouter:
         shown: Annotated[str, Query(alias="as", max_length=10)] = "",
     ) -> Response:
         if not config.serve.sql or viewer_of(request).is_limited:
-            raise HTTPException(404, "queries are not allowed here: sql = true in [serve], and a viewer of all groups")
+            raise HTTPException(
+                404, "the SQL page is off: sql = true in [serve] of gpulake.toml, for viewers of all rows"
+            )
         content: dict[str, Any] = {"settings": config.serve, "query": query, "shown": shown, "most": MOST_QUERY}
         return rendered(request, answers, "sql.html", **NOTHING, **content, tables=_tables(answers))
 

@@ -103,7 +103,7 @@ WHERE held_gpu_hours > 0
 -- order: wasted_gpu_hours DESC, cluster_id, job_id
 -- options: user, group, account, partition, qos, workload, bin, by
 -- is_expensive: yes
--- about: The {{ "{:,}".format(most_jobs) }} jobs that wasted most, or have most of what `by` names. {{ meaning }}
+-- about: The {{ "{:,}".format(most_jobs) }} jobs that wasted most, or that have most of what By chooses. {{ meaning }}
 --     As jobs claim them: where several claim one GPU at once, they sum to more than the ledger, which counts no GPU
 --     twice.
 WITH top_jobs AS (

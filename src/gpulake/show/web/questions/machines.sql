@@ -86,6 +86,7 @@ WHERE (SELECT machines FROM machines) > 0 OR (SELECT capacity FROM ledger) > 0
 -- title: Every machine by hour or day
 -- order: gpu_type, machine_id, cluster_id
 -- options: metric
+-- is_expensive: yes
 -- about: The metric as a share of the machine's capacity, from each begin to the next, in the cluster's time zone: by
 --     the hour up to {{ hourly_days }} days, else by the day. {{ down }}: down for half of the time or more.
 --     {{ unobserved }}: held without a sensor for half of the time or more (for used and idle only). {{ unknown }}: not
@@ -127,6 +128,7 @@ LEFT JOIN silver_capacity ON listed.machine_key = silver_capacity.machine_key
 -- question: machine_ledgers
 -- title: The ledger of every machine
 -- order: used_ratio NULLS LAST, machine_id, cluster_id
+-- is_expensive: yes
 -- about: In GPU-hours of the days asked for: the buckets of a machine sum to its capacity in the time under
 --     observation. Used is a share of what sensors measured, sensed of what was held, held of capacity.
 --     {{ lost_at_most }} The least used first.

@@ -23,7 +23,7 @@ function table({columns, rows}) {
   const body = whole.createTBody();
   for (const values of rows) {
     const row = body.insertRow();
-    values.forEach((value, at) => cell("td", value === null ? "–" : typeof value === "object" ? JSON.stringify(value) : value, columns[at].type, row));
+    values.forEach((value, at) => cell("td", value === null ? "–" : typeof value === "number" && !Number.isInteger(value) ? Number(value.toPrecision(7)) : typeof value === "object" ? JSON.stringify(value) : value, columns[at].type, row));
   }
   const around = document.createElement("div");
   around.className = "scroll tall";
