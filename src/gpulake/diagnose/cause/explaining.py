@@ -9,7 +9,7 @@ from gpulake.core.diagnosis import CATEGORY_OF, NOT_A_FAILURE, UNKNOWN, Diagnosi
 from gpulake.diagnose.cause.cascade import root_of
 from gpulake.diagnose.cause.outcome import ABORTED, Silence, failed_launcher, success
 from gpulake.diagnose.cause.suspects import Handled, is_incidental, suspects
-from gpulake.diagnose.rulebook.rule import Rule
+from gpulake.diagnose.rulebook.rule import EXPLAINING, Rule
 from gpulake.diagnose.story.events import Ending, Event, Story
 
 MOST_EVIDENCE = 5
@@ -17,6 +17,7 @@ MOST_SYMPTOMS = 8
 JUST_BEGUN = 200  # a run with fewer lines has only begun
 LONGEST_CAUSE = 400
 _SEVERE = re.compile(r"\berror: |\b(?:ERROR|FATAL|CRITICAL|PANIC)\b|\b[A-Z]\w*(?:Error|Exception): ")
+_IN_THREAD = re.compile(r"Exception in thread ")
 _COMMAND = re.compile(r"\bCalledProcessError: ")
 _DIGITS = re.compile(r"0x[0-9a-f]+|\d+")
 # Rules of launchers that kill the remaining processes.
@@ -103,6 +104,8 @@ def _silent(story: Story) -> Diagnosis:
         evidence = tuple(swept[:MOST_EVIDENCE])
         return _diagnosis(story, "failed", "JobCancelled", cause, evidence=evidence, recovery=restart, confidence=0.3)
     if Silence(story).is_midway:
+        if (thread := _dead_thread(story)) is not None:
+            return _failed(story, thread, ())
         cause = "The log stops in the midst of work, with neither an end nor an error"
         return _diagnosis(story, "unknown", UNKNOWN, cause, evidence=last, confidence=0.3)
     known = {(event.quote.file, event.quote.line) for event in story.events}
@@ -115,6 +118,14 @@ def _silent(story: Story) -> Diagnosis:
     nothing = Recovery("none", "Nothing failed, as far as the log tells.")
     cause = "Nothing in the log tells of a failure, nor of work that was left undone"
     return _diagnosis(story, "healthy", NOT_A_FAILURE, cause, evidence=last, recovery=nothing, confidence=0.4)
+
+
+def _dead_thread(story: Story) -> Event | None:
+    """The exception that ended a thread, if nothing happened after it: the program waits for the thread."""
+    heads = {event.quote.line for event in story.events if _IN_THREAD.match(event.quote.text)}
+    last = next((event for event in reversed(story.events) if event.hit.rule.role in (*EXPLAINING, "progress")), None)
+    is_of_thread = last is not None and last.is_ignored and (last.first_line or 0) - 1 in heads
+    return last if is_of_thread else None
 
 
 def _unknown(story: Story) -> Diagnosis:
