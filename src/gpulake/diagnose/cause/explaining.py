@@ -40,7 +40,8 @@ def explain(story: Story) -> Diagnosis:
     if root is None and suspected and has_failed:
         root = suspected[-1]
     if not has_failed and (root is None or Silence(story).is_only_incidental(root)):
-        return _silent(story)
+        thread = _dead_thread(story) if Silence(story).is_midway else None
+        return _silent(story) if thread is None else _failed(story, thread, ())
     if root is None:
         return _unknown(story)
     return _failed(story, root, suspected)
@@ -104,8 +105,6 @@ def _silent(story: Story) -> Diagnosis:
         evidence = tuple(swept[:MOST_EVIDENCE])
         return _diagnosis(story, "failed", "JobCancelled", cause, evidence=evidence, recovery=restart, confidence=0.3)
     if Silence(story).is_midway:
-        if (thread := _dead_thread(story)) is not None:
-            return _failed(story, thread, ())
         cause = "The log stops in the midst of work, with neither an end nor an error"
         return _diagnosis(story, "unknown", UNKNOWN, cause, evidence=last, confidence=0.3)
     known = {(event.quote.file, event.quote.line) for event in story.events}

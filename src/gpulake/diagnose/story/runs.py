@@ -57,7 +57,9 @@ def _goes_on(later: Sequence[Event], event: Event, reached: Mapping[tuple[str, s
             if one.hit.rule.role == "start":
                 return False
             continue
-        if not steps and (one.quote.line - event.quote.line > AT_ONCE or counter[1] <= reached.get(counter[0], counter[1])):
+        if not steps and (
+            one.quote.line - event.quote.line > AT_ONCE or counter[1] <= reached.get(counter[0], counter[1])
+        ):
             return False
         steps.append(one)
         if len(steps) >= STEPS_OF_ANOTHER:
