@@ -22,7 +22,9 @@ GREP_BYTES = 64 << 20
 EXPRESSIONS_BYTES = 256 << 10
 LEAST_RATE = 300
 MOST_MEBIBYTES = 300
-MOST_SECONDS = 1.0
+MOST_SECONDS = 0.4
+LOGS, ALL_LOGS = 100, 10_000
+MOST_ALL_SECONDS = 300
 ROUNDS = 3
 ROOT = Path(__file__).parent.parent
 
@@ -53,6 +55,7 @@ def log(bench: Bench) -> Iterator[Line]:
     if not bench.is_smoke:
         yield from _grep(whole, rate, folder)
         yield from _start_to_answer(bench, folder)
+        yield from _many(bench, folder / "many")
     shutil.rmtree(folder)
 
 
@@ -104,3 +107,14 @@ def _start_to_answer(bench: Bench, folder: Path) -> Iterator[Line]:
     (cost,) = interleaved(5, lambda: run([PROGRAMS / "gpulake", "diagnose", small, "--json"], folder))
     yield Line("log of 1 MiB: start to answer", cost.seconds, "s", MOST_SECONDS)
     yield Line("log of 1 MiB: start to answer, CPU time", cost.cpu_seconds, "s")
+
+
+def _many(bench: Bench, folder: Path) -> Iterator[Line]:
+    """By CPU time of a part, as if two cores had nothing else to do."""
+    folder.mkdir()
+    for seed in range(LOGS):
+        write_log(folder / f"slurm-{seed}.out", SMALL_BYTES, bench.seed + seed)
+    cost = run([PROGRAMS / "gpulake", "diagnose", "--each", folder, "--json"], folder.parent)
+    each = cost.cpu_seconds / LOGS
+    yield Line(f"{LOGS} logs of 1 MiB at once: each, CPU time", each, "s")
+    yield Line(f"{ALL_LOGS:,} logs of 1 MiB on two cores, from {LOGS}", each * ALL_LOGS / 2, "s", MOST_ALL_SECONDS)

@@ -65,3 +65,10 @@ def test_a_check_that_fails_on_nan_is_not_the_root_cause(tmp_path: Path) -> None
     assert found.evidence[0].line == 31
     single.write_text(nans.replace("nan", "1.0", 4) + crash)
     assert diagnose(single).diagnosis.reason == "IndexError"
+
+
+def test_a_loss_that_a_narrow_screen_wraps_and_prefixes_counts(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    bars = "".join(f"Epoch {epoch}/9  ━━━━━ 16/16 0:00:00 train_loss_step:\n{' ' * 60}nan\n" for epoch in range(2))
+    log.write_text("Total params: 66\n" + bars)
+    assert diagnose(log).diagnosis.reason == "LossNaN"

@@ -73,7 +73,6 @@ def command(
     Example:  gpulake diagnose logs/*.out
     """
     from gpulake.diagnose.diagnoser import DiagnosisRequest
-    from gpulake.diagnose.many import holds_many_jobs
 
     log = logs[0]
     flow = Flow(settings(lake=lake))
@@ -82,7 +81,7 @@ def command(
     request = DiagnosisRequest(
         log, telemetry, flight_recorder, job_id, cluster_id, run, time_zone, is_recorded=not no_record
     )
-    if len(logs) > 1 or each or holds_many_jobs(log):
+    if len(logs) > 1 or each or (log.is_dir() and _holds_many(log)):
         if telemetry or flight_recorder or job_id or run or follow or show_prompt:
             raise UsageError("this option is of one job", "give one log, or leave it out")
         _print_many(flow, logs, request, as_json)
@@ -97,6 +96,12 @@ def command(
             click.echo(json.dumps({**answer.diagnosis.as_document(), "notes": answer.notes}, indent=2))
         else:
             print_card(answer.diagnosis, answer.context, answer.notes, screen())
+
+
+def _holds_many(folder: Path) -> bool:
+    from gpulake.diagnose.many import holds_many_jobs
+
+    return holds_many_jobs(folder)
 
 
 def _print_many(flow: Flow, logs: Sequence[Path], request: DiagnosisRequest, as_json: bool) -> None:

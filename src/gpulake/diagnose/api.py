@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpulake.core.clock import is_time_zone
 from gpulake.core.diagnosis import UNKNOWN, Diagnosis
@@ -19,8 +20,6 @@ from gpulake.core.words import count, sentence
 from gpulake.diagnose.cause.explaining import explain, explain_last
 from gpulake.diagnose.commands import command_of
 from gpulake.diagnose.cost import gpu_hours_lost
-from gpulake.diagnose.hang.blockage import explain_hang
-from gpulake.diagnose.hang.flight_recorder import read_dumps
 from gpulake.diagnose.logs.digest import Digest
 from gpulake.diagnose.logs.filters import Filters
 from gpulake.diagnose.logs.reading import Logs, open_logs
@@ -30,12 +29,14 @@ from gpulake.diagnose.rulebook.book import Rulebook, shipped
 from gpulake.diagnose.scheduler import EXEC, Record, with_record
 from gpulake.diagnose.story.events import Story
 from gpulake.diagnose.story.stories import read_stories
-from gpulake.diagnose.telemetry import Samples, consult, read_samples, window_of
+
+if TYPE_CHECKING:
+    from gpulake.diagnose.telemetry import Samples
 
 # Names that every machine gives itself: no node can be found or drained by them.
 LOCAL_NAMES = ("localhost", "localhost.localdomain", "127.0.0.1", "::1")
 # Samples of the nodes and minutes of a story, from wherever they are kept.
-Witness = Callable[[Diagnosis, Story], Samples]
+Witness = Callable[[Diagnosis, Story], "Samples"]
 # GPU-hours that the failure of a story cost, where they are known.
 Cost = Callable[[Diagnosis, Story], float | None]
 
@@ -84,8 +85,13 @@ def diagnose(
         diagnosis = replace(diagnosis, node=None)
     dumps = (*logs.flight_dumps, *((flight_recorder,) if flight_recorder else ()))
     if dumps:
+        from gpulake.diagnose.hang.blockage import explain_hang
+        from gpulake.diagnose.hang.flight_recorder import read_dumps
+
         # Without a log there is no diagnosis by rules to keep.
         diagnosis = explain_hang(read_dumps(dumps), diagnosis if logs.files else None)
+    if telemetry or witness is not None:
+        from gpulake.diagnose.telemetry import consult, read_samples, window_of
     if telemetry:
         command, timed = command_of(telemetry, logs, story) if telemetry.is_dir() else (None, story)
         samples = read_samples([telemetry], window_of(timed), time_zone)

@@ -23,16 +23,14 @@ from gpulake.core.words import label, listed
 from gpulake.diagnose.api import Answer, check_zone, diagnose
 from gpulake.diagnose.cost import gpu_hours_lost
 from gpulake.diagnose.logs.filters import Filters, shipped_filters
-from gpulake.diagnose.past.recall import error_lines, with_recall
-from gpulake.diagnose.past.recording import incident_id, record, subject_of
 from gpulake.diagnose.rulebook.book import Rulebook, shipped, with_learned
 from gpulake.diagnose.scheduler import NEEDED, SQL, is_of_another, job_of_file, record_of, with_record
 from gpulake.diagnose.story.events import Story
-from gpulake.diagnose.telemetry import Samples, samples_from_lake, window_of
 
 if TYPE_CHECKING:
     from gpulake.diagnose.follow import Notice
     from gpulake.diagnose.many import Diagnosed, JobLog
+    from gpulake.diagnose.telemetry import Samples
     from gpulake.lake import Lake, LakeReader
 
 STANDARD_INPUT = "-"
@@ -167,6 +165,8 @@ class Diagnoser:
         answer = self._recalled(answer, request, quotes)
         diagnosis = redacted_diagnosis(self._judged(answer))
         if self._lake and request.is_recorded:
+            from gpulake.diagnose.past.recording import record
+
             try:
                 recorded = record(self._lake, self._clock, diagnosis, answer.digests, _subject(request, answer), quotes)
                 diagnosis = replace(diagnosis, incident_id=recorded)
@@ -224,6 +224,9 @@ class Diagnoser:
         self._notes += answer.notes
         if self._lake is None:
             return answer
+        from gpulake.diagnose.past.recall import with_recall
+        from gpulake.diagnose.past.recording import incident_id
+
         standing = self._lake.incidents.standing()
         recurring = incident_id(answer.diagnosis, _subject(request, answer), standing)
         recalled = with_recall(replace(answer.diagnosis, incident_id=recurring), standing.values(), quotes)
@@ -249,6 +252,8 @@ class Diagnoser:
             return self._reader() if diagnosis.job_id or diagnosis.node or story.hosts else None
 
         def witness(diagnosis: Diagnosis, story: Story) -> Samples:
+            from gpulake.diagnose.telemetry import Samples, samples_from_lake, window_of
+
             found = reader(diagnosis, story)
             return samples_from_lake(found, diagnosis, story, window_of(story)) if found is not None else Samples()
 
@@ -284,6 +289,8 @@ class Diagnoser:
         """The lines by which incidents are recalled; without a lake none are needed."""
         if self._lake is None:
             return ()
+        from gpulake.diagnose.past.recall import error_lines
+
         return error_lines([line for digest in answer.digests for line in digest.lines], self._rulebook)
 
     @cached_property
@@ -311,6 +318,8 @@ class Diagnoser:
 def _subject(request: DiagnosisRequest, answer: Answer) -> str:
     """A log is known by its path; standard input by the hash of its lines."""
     if str(request.log) != STANDARD_INPUT:
+        from gpulake.diagnose.past.recording import subject_of
+
         return subject_of(request.log)
     words = hashlib.sha256()
     for digest in answer.digests:

@@ -9,7 +9,7 @@ from gpulake.core.diagnosis import CATEGORY_OF, NOT_A_FAILURE, UNKNOWN, Diagnosi
 from gpulake.diagnose.cause.cascade import root_of
 from gpulake.diagnose.cause.outcome import ABORTED, Silence, failed_launcher, success
 from gpulake.diagnose.cause.suspects import Handled, is_incidental, suspects
-from gpulake.diagnose.rulebook.rule import Rule
+from gpulake.diagnose.rulebook.rule import EXPLAINING, Rule
 from gpulake.diagnose.story.events import Ending, Event, Story
 
 MOST_EVIDENCE = 5
@@ -17,6 +17,7 @@ MOST_SYMPTOMS = 8
 JUST_BEGUN = 200  # a run with fewer lines has only begun
 LONGEST_CAUSE = 400
 _SEVERE = re.compile(r"\berror: |\b(?:ERROR|FATAL|CRITICAL|PANIC)\b|\b[A-Z]\w*(?:Error|Exception): ")
+_IN_THREAD = re.compile(r"Exception in thread ")
 _COMMAND = re.compile(r"\bCalledProcessError: ")
 _DIGITS = re.compile(r"0x[0-9a-f]+|\d+")
 # Rules of launchers that kill the remaining processes.
@@ -39,7 +40,8 @@ def explain(story: Story) -> Diagnosis:
     if root is None and suspected and has_failed:
         root = suspected[-1]
     if not has_failed and (root is None or Silence(story).is_only_incidental(root)):
-        return _silent(story)
+        thread = _dead_thread(story) if Silence(story).is_midway else None
+        return _silent(story) if thread is None else _failed(story, thread, ())
     if root is None:
         return _unknown(story)
     return _failed(story, root, suspected)
@@ -115,6 +117,14 @@ def _silent(story: Story) -> Diagnosis:
     nothing = Recovery("none", "Nothing failed, as far as the log tells.")
     cause = "Nothing in the log tells of a failure, nor of work that was left undone"
     return _diagnosis(story, "healthy", NOT_A_FAILURE, cause, evidence=last, recovery=nothing, confidence=0.4)
+
+
+def _dead_thread(story: Story) -> Event | None:
+    """The exception that ended a thread, if nothing happened after it: the program waits for the thread."""
+    heads = {event.quote.line for event in story.events if _IN_THREAD.match(event.quote.text)}
+    last = next((event for event in reversed(story.events) if event.hit.rule.role in (*EXPLAINING, "progress")), None)
+    is_of_thread = last is not None and last.is_ignored and (last.first_line or 0) - 1 in heads
+    return last if is_of_thread else None
 
 
 def _unknown(story: Story) -> Diagnosis:

@@ -14,6 +14,7 @@ from gpulake.diagnose.logs.shapes import DIGITS
 # With too little memory an automaton restarts again and again, and a set finds nothing without an error.
 MOST_MEMORY_BYTES = 48 << 20
 FEW_LINES = 16
+FEW_SHAPES = 4096  # to begin the search for any pattern costs as much as to ask the set about so many
 
 
 def bytes_options() -> Any:
@@ -64,12 +65,16 @@ class Automaton:
 
 
 class _Loose:
-    """First whether any pattern matches, then which."""
+    """Which patterns match; of many shapes first whether any does."""
 
     def __init__(self, patterns: Sequence[bytes]) -> None:
         self._patterns = patterns
+        self._asked = 0
 
     def candidates(self, shapes: Sequence[bytes]) -> dict[bytes, list[int]]:
+        self._asked += len(shapes)
+        if self._asked <= FEW_SHAPES and self._set is not None:
+            return {shape: found for shape in shapes if (found := self._set.Match(shape))}
         return {shapes[place]: self._which(shapes[place]) for place in _places(self._any, shapes)}
 
     def _which(self, shape: bytes) -> list[int]:

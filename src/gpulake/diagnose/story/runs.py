@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from gpulake.diagnose.rulebook.rule import EXPLAINING
 from gpulake.diagnose.story.events import Event
@@ -14,6 +14,7 @@ FINAL_WORD = 80
 WORK_BETWEEN_DEATHS = 12
 VAGUE = 25  # a rule of this strength may only report that another program failed
 STEPS_OF_ANOTHER = 3  # steps after a death that show another run
+AT_ONCE = 3  # lines after an exception within which its own program goes on: another one has to start first
 _LAUNCHED_TOGETHER = ("launchers", "nccl")  # families of rules about several processes
 _AFTERMATH = ("wrapper", "teardown", "cascade", "noise", "clue")
 
@@ -21,7 +22,7 @@ _AFTERMATH = ("wrapper", "teardown", "cascade", "noise", "clue")
 def cut_into_runs(events: Sequence[Event]) -> list[list[Event]]:
     """A run begins where a launcher starts after an end, and where a program dies that was already dead."""
     runs = [_Run()]
-    for event in events:
+    for event in _without_survived(events):
         run = runs[-1]
         if event.hit.rule.role == "start" and run.has_ended:
             runs.append(_Run())
@@ -34,6 +35,36 @@ def cut_into_runs(events: Sequence[Event]) -> list[list[Event]]:
                 runs[-1].add(one)
         runs[-1].add(event)
     return [part for run in runs if run.events for part in _cut_at_progress(run.events)] or [[]]
+
+
+def _without_survived(events: Sequence[Event]) -> list[Event]:
+    """An exception that was printed between steps of one program was caught, whatever its traceback looks like."""
+    found = list(events)
+    reached: dict[tuple[str, str], float] = {}
+    for index, event in enumerate(events):
+        if counter := step(event):
+            reached[counter[0]] = counter[1]
+        elif event.is_uncaught and event.rank is None and reached and _goes_on(events[index + 1 :], event, reached):
+            found[index] = replace(event, is_uncaught=False)
+    return found
+
+
+def _goes_on(later: Sequence[Event], event: Event, reached: Mapping[tuple[str, str], float]) -> bool:
+    steps: list[Event] = []
+    for one in later:
+        counter = step(one)
+        if counter is None:
+            if one.hit.rule.role == "start":
+                return False
+            continue
+        if not steps and (
+            one.quote.line - event.quote.line > AT_ONCE or counter[1] <= reached.get(counter[0], counter[1])
+        ):
+            return False
+        steps.append(one)
+        if len(steps) >= STEPS_OF_ANOTHER:
+            return True
+    return False
 
 
 @dataclass

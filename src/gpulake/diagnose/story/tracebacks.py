@@ -39,6 +39,10 @@ _EXCEPTION = re.compile(
 _AS_A_CALL = re.compile(r"(?P<name>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception))\((?P<message>.*)\)$")
 # A class of any name, at the end of an open traceback.
 _ANY_CLASS = re.compile(r"(?P<name>(?:[A-Za-z_]\w*\.)+[A-Z]\w*|[A-Z][a-z]+(?:[A-Z]\w*)+)(?:: (?P<message>.*)|:?\s*$)")
+# A class of one word, where the statement above it raises it, or Python's most general one.
+_PLAIN_CLASS = re.compile(r"(?P<name>[A-Z]\w*)(?::(?:\s(?P<message>.*))?|\s*)$")
+_GENERAL = ("Exception", "BaseException")
+NEAR_RAISE = 3  # lines: the statement, and a line of carets below it
 _LINKS: tuple[tuple[re.Pattern[str], Link], ...] = (
     (re.compile(r"The above exception was the direct cause of the following"), "cause"),
     (re.compile(r"During handling of the above exception, another"), "context"),
@@ -212,7 +216,7 @@ class _Reader:
             current.frames.append(Frame(frame["file"], int(frame["line"] or 0), frame["function"] or ""))
             self._keep(current, line)
             return
-        exception = _exception_in(body, current is not None and bool(current.frames))
+        exception = _exception_in(body, current if current is not None and current.frames else None)
         if exception is None or (current is None and parsed.severity in QUIET):
             if current is not None:
                 if _PLAIN_SOURCE.match(body) or _BOX.match(body):
@@ -275,10 +279,21 @@ def _frame_in(body: str, current: _Open | None) -> re.Match[str] | None:
     return _FRAME.match(body) or _BOX_FRAME.match(body) or (_CELL_FRAME.match(body) if is_in_notebook else None)
 
 
-def _exception_in(body: str, is_open: bool) -> re.Match[str] | None:
+def _exception_in(body: str, current: _Open | None) -> re.Match[str] | None:
     if body[:1].isspace():
         return None
-    return _EXCEPTION.match(body) or _AS_A_CALL.match(body) or (_ANY_CLASS.match(body) if is_open else None)
+    named = _EXCEPTION.match(body) or _AS_A_CALL.match(body)
+    if named is not None or current is None:
+        return named
+    return _ANY_CLASS.match(body) or _raised_above(body, current)
+
+
+def _raised_above(body: str, current: _Open) -> re.Match[str] | None:
+    found = _PLAIN_CLASS.match(body)
+    if found is None or found["name"] in _GENERAL:
+        return found
+    statement = re.compile(rf"raise (?:\w+\.)*{found['name']}\b")
+    return found if any(statement.search(text) for text in current.texts[-NEAR_RAISE:]) else None
 
 
 def _following(index: int, lines: Sequence[tuple[Line, ParsedLine]]) -> tuple[str, ...]:
