@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -31,7 +31,11 @@ class Ended:
 
 
 async def start(
-    words: Sequence[str], niceness: int = 0, is_lasting: bool = False, is_read: bool | None = None
+    words: Sequence[str],
+    niceness: int = 0,
+    is_lasting: bool = False,
+    is_read: bool | None = None,
+    cores: Set[int] = frozenset(),
 ) -> Process:
     """A lasting one writes to where the service writes; of others, and of one that is read, the output is kept."""
     return await asyncio.create_subprocess_exec(
@@ -41,16 +45,18 @@ async def start(
         stdout=PIPE if (not is_lasting if is_read is None else is_read) else None,
         stderr=None if is_lasting else PIPE,
         start_new_session=True,  # Ctrl-C is for the service, which ends them in order
-        preexec_fn=partial(_bind, ctypes.CDLL(None), os.getpid(), niceness),
+        preexec_fn=partial(_bind, ctypes.CDLL(None), os.getpid(), niceness, cores),
     )
 
 
-def _bind(libc: Any, parent: int, niceness: int) -> None:
+def _bind(libc: Any, parent: int, niceness: int, cores: Set[int]) -> None:
     """In the child: it gets the signal when the service is killed, too."""
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:  # killed in between
         os._exit(1)
     os.nice(niceness)
+    if cores:
+        os.sched_setaffinity(0, cores)
 
 
 async def finish(child: Process, most_seconds: float) -> Ended:
