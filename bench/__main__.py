@@ -23,6 +23,7 @@ from bench.smoke import Part
 from bench.startup import startup
 from bench.streaming import streaming
 from bench.telemetry import full_telemetry, small_telemetry
+from bench.week import week
 from bench.whatif import whatif
 from bench.whole import day, landing_alone, marts
 
@@ -44,6 +45,7 @@ PARTS: dict[str, tuple[str, Part]] = {
     "service": ("The service, idle and at work", service),
     "whatif": ("Simulating a cluster's past", whatif),
     "telemetry-week": ("Telemetry of a week", small_telemetry),
+    "week": ("A week of 16,000 GPUs", week),
     "telemetry": ("Telemetry of 2,048 GPUs", full_telemetry),
 }
 BY_NAME_ONLY = ("telemetry", "stream", "chaos", "service")  # more than ten minutes
