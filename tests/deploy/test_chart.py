@@ -1,4 +1,4 @@
-"""The Helm chart: it passes helm's lint, and Kubernetes' API and this version's commands and settings take its objects."""
+"""The Helm chart: it passes helm's lint, and Kubernetes' API and this version take what it renders."""
 
 from __future__ import annotations
 
