@@ -44,8 +44,7 @@ class Budgets:
         for name, (state, child) in list(self._running.items()):
             if child.returncode is not None:
                 del self._running[name]
-                continue
-            mebibytes = memory_bytes(child.pid) // MEBIBYTE
+            mebibytes = memory_bytes(child.pid) // MEBIBYTE if child.returncode is None else 0
             is_changed |= abs(mebibytes - state.memory_mebibytes) >= NOTED_MEBIBYTES
             state.memory_mebibytes = mebibytes
             most = self.of(name).memory_mebibytes

@@ -69,10 +69,16 @@ async def finish(child: Process, most_seconds: float) -> Ended:
     return Ended(code, document(output), _error(errors.decode(errors="replace"), code) if code else "")
 
 
-async def end(child: Process) -> None:
-    for signal_number in (signal.SIGTERM, signal.SIGKILL):
+def tell(child: Process, number: signal.Signals) -> None:
+    """Not `send_signal`: that reaps a child that has just ended, whose exit code nobody knows then."""
+    if child.returncode is None:
         with suppress(ProcessLookupError):
-            child.send_signal(signal_number)
+            os.kill(child.pid, number)
+
+
+async def end(child: Process) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        tell(child, number)
         with suppress(TimeoutError):
             # A pipe that nobody reads would keep it from ending.
             await asyncio.wait_for(child.communicate() if child.stdout else child.wait(), KILL_SECONDS)

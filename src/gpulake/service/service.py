@@ -21,7 +21,7 @@ from gpulake.core.config import Config
 from gpulake.core.errors import InputError, LakeBusyError
 from gpulake.core.service_state import PartState, ServiceState, the_only_one
 from gpulake.service.budgets import Budgets
-from gpulake.service.children import Ended, document, end, finish, start
+from gpulake.service.children import Ended, document, end, finish, start, tell
 from gpulake.service.folders import Folders
 
 LOOK_SECONDS = 1.0  # between two looks at what another process has landed or built
@@ -159,8 +159,7 @@ class Service:
             child = await self._start(state, ["ingest", *words, "--json"], is_read=True)
             following = asyncio.create_task(self._follow(state, child))
             if not await self._either(asyncio.shield(following)):
-                with suppress(ProcessLookupError):
-                    child.terminate()
+                tell(child, signal.SIGTERM)
                 await asyncio.wait([following], timeout=self._settings.drain_seconds)
             following.cancel()
             await end(child)
@@ -274,8 +273,7 @@ class Service:
         work = asyncio.create_task(finish(child, self._settings.most_seconds))
         if not await self._either(asyncio.shield(work)):
             await asyncio.wait([work], timeout=self._settings.drain_seconds)
-            with suppress(ProcessLookupError):
-                child.terminate()
+            tell(child, signal.SIGTERM)
         return await work
 
     async def _either(self, what: asyncio.Event | Awaitable[object]) -> bool:
