@@ -61,7 +61,7 @@ class Service:
                 await asyncio.sleep(0)  # each has begun, and is known
                 self._note()
             for state in self._state.parts:
-                state.state, state.next_at = "stopped", None
+                state.state, state.next_at, state.memory_mebibytes = "stopped", None, 0
             self._note()
 
     async def _is_our_turn(self, turn: ExitStack, is_standby: bool) -> bool:
