@@ -31,4 +31,5 @@ def test_commands_of_a_page_are_those_of_this_version(page: str) -> None:
         except (click.MissingParameter, click.exceptions.NoArgsIsHelpError):
             pass  # a command that is only named
         except click.BadParameter as error:
-            assert "does not exist" in error.message, words  # files of the reader's
+            if "does not exist" not in error.message:  # a file of the reader's
+                raise
