@@ -10,6 +10,7 @@ from bench import page, smoke
 from bench.collector import collector
 from bench.data import Bench
 from bench.detection import detection
+from bench.events import events
 from bench.kafka_chaos import chaos
 from bench.landing import landing
 from bench.lines import as_text
@@ -42,13 +43,14 @@ PARTS: dict[str, tuple[str, Part]] = {
     "pull": ("Pulling from Prometheus", pulling),
     "stream": ("Landing a stream from Kafka", streaming),
     "chaos": ("Killing a stream from Kafka", chaos),
+    "events": ("From an event to a message", events),
     "service": ("The service, idle and at work", service),
     "whatif": ("Simulating a cluster's past", whatif),
     "telemetry-week": ("Telemetry of a week", small_telemetry),
     "week": ("A week of 16,000 GPUs", week),
     "telemetry": ("Telemetry of 2,048 GPUs", full_telemetry),
 }
-BY_NAME_ONLY = ("telemetry", "stream", "chaos", "service")  # more than ten minutes
+BY_NAME_ONLY = ("telemetry", "stream", "chaos", "events", "service")  # more than ten minutes
 SMOKE_PARTS = ("refresh", "marts", "day", "startup", "landing", "log", "dashboard", "telemetry-week")
 TITLES = [smoke.TITLE, *(title for title, _ in PARTS.values())]
 
