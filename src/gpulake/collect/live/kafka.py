@@ -25,7 +25,7 @@ class Topic:
 
     def sender(self) -> Send:
         require_client()
-        from confluent_kafka import KafkaException, Producer
+        from confluent_kafka import KafkaError, KafkaException, Producer
 
         settings = {"bootstrap.servers": self.servers, "client.id": "gpulake", "compression.type": "gzip"}
         try:
@@ -38,9 +38,12 @@ class Topic:
         def send(body: bytes) -> tuple[Failure | None, bytes]:
             """What was not acknowledged in time is given up here, and sent again by the caller."""
             errors: list[str] = []
-            producer.produce(
-                self.name, gzip.decompress(body), on_delivery=lambda error, _: error and errors.append(error.str())
-            )
+
+            def delivered(error: KafkaError | None, _: object) -> None:
+                if error is not None:
+                    errors.append(error.str())
+
+            producer.produce(self.name, gzip.decompress(body), on_delivery=delivered)
             if producer.flush(self.timeout_seconds):
                 producer.purge()
                 producer.flush(0)
