@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install demo test check bench wheel docs clean
+.PHONY: help install demo test check bench wheel docs site clean
 
 help:
 	@echo "make demo      a lake, a finding and plots, from nothing"
@@ -13,6 +13,7 @@ help:
 	@echo "make check     format, lint, types, walls, SQL, generated files"
 	@echo "make wheel     dist/, built and checked"
 	@echo "make docs      write the generated files anew"
+	@echo "make site      dist/site, the documentation as a site"
 
 # What the command itself needs.
 $(VENV)/.core: requirements.lock pyproject.toml
@@ -36,6 +37,7 @@ test: $(VENV)/.dev .venv-prefect/.prefect
 	scripts/test --all
 	scripts/bench --smoke
 	scripts/wheel
+	scripts/site
 
 check: $(VENV)/.dev
 	scripts/check
@@ -48,6 +50,9 @@ wheel: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	scripts/docs
+
+site: $(VENV)/.dev
+	scripts/site
 
 clean:
 	rm -rf $(VENV) .venv-prefect demo bench/out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .sqlfluff_cache

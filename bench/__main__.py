@@ -10,17 +10,21 @@ from bench import page, smoke
 from bench.collector import collector
 from bench.data import Bench
 from bench.detection import detection
+from bench.events import events
+from bench.kafka_chaos import chaos
 from bench.landing import landing
 from bench.lines import as_text
 from bench.log import log
 from bench.measure import BenchError
 from bench.pulling import pulling
 from bench.refresh import refresh
+from bench.service import service
 from bench.serving import dashboard
 from bench.smoke import Part
 from bench.startup import startup
 from bench.streaming import streaming
 from bench.telemetry import full_telemetry, small_telemetry
+from bench.week import week
 from bench.whatif import whatif
 from bench.whole import day, landing_alone, marts
 
@@ -38,11 +42,15 @@ PARTS: dict[str, tuple[str, Part]] = {
     "dashboard": ("Dashboard", dashboard),
     "pull": ("Pulling from Prometheus", pulling),
     "stream": ("Landing a stream from Kafka", streaming),
+    "chaos": ("Killing a stream from Kafka", chaos),
+    "events": ("From an event to a message", events),
+    "service": ("The service, idle and at work", service),
     "whatif": ("Simulating a cluster's past", whatif),
     "telemetry-week": ("Telemetry of a week", small_telemetry),
+    "week": ("A week of 16,000 GPUs", week),
     "telemetry": ("Telemetry of 2,048 GPUs", full_telemetry),
 }
-BY_NAME_ONLY = ("telemetry", "stream")  # more than ten minutes
+BY_NAME_ONLY = ("telemetry", "stream", "chaos", "events", "service")  # more than ten minutes
 SMOKE_PARTS = ("refresh", "marts", "day", "startup", "landing", "log", "dashboard", "telemetry-week")
 TITLES = [smoke.TITLE, *(title for title, _ in PARTS.values())]
 
@@ -50,7 +58,7 @@ TITLES = [smoke.TITLE, *(title for title, _ in PARTS.values())]
 def main() -> int:
     options = _options()
     OUT.mkdir(exist_ok=True)
-    bench = Bench(OUT, options.seed, options.fresh, is_smoke=options.smoke or options.record)
+    bench = Bench(OUT, options.seed, options.fresh, is_smoke=options.smoke or options.record, seconds=options.seconds)
     parts = {name: PARTS[name][1] for name in SMOKE_PARTS}
     if options.record:
         smoke.record(bench, parts, TITLES)
@@ -87,6 +95,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--smoke", action="store_true", help="few minutes; fails when a ratio of CPU times fell")
     parser.add_argument("--record", action="store_true", help="with --smoke: write the ratios instead of comparing")
     parser.add_argument("--seed", type=int, default=0, help="of the generated trace")
+    parser.add_argument("--seconds", type=int, default=600, help="of a stream, and of a service that is idle")
     parser.add_argument("--fresh", action="store_true", help="generate the traces again")
     return parser.parse_args()
 

@@ -42,6 +42,7 @@ class Bench:
     seed: int = 0
     is_fresh: bool = False
     is_smoke: bool = False
+    seconds: int = 600  # of what is measured over a time
 
     @property
     def scales(self) -> tuple[float, ...]:

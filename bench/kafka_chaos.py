@@ -1,4 +1,4 @@
-"""Numbered samples into a real Kafka, and how many of them are in the lake: once, twice or not at all."""
+"""Numbered samples into a real Kafka that is killed, as ingest is: how many are in the lake once, twice, not at all."""
 
 from __future__ import annotations
 
@@ -9,11 +9,17 @@ import select
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from bench import kafka_server
+from bench.data import Bench
 from bench.kafka_server import KafkaServer
+from bench.lines import Line
+from bench.measure import BenchError
 from gpulake.core.config import Config
 from gpulake.flow import Flow
 
@@ -104,3 +110,58 @@ def ids(lake: Path) -> list[int]:
     with Flow(Config(lake=lake, threads=1)).lake.open().reading() as reader:
         rows = reader.query("SELECT ts_ms FROM bronze_prometheus_samples ORDER BY 1").column(0).to_pylist()
     return [int(value) - NOON for value in rows]
+
+
+def chaos(bench: Bench) -> Iterator[Line]:
+    if reason := kafka_server.why_not():
+        raise BenchError(reason)
+    folder = bench.folder("chaos")
+    with KafkaServer(folder / "kafka") as kafka:
+        yield from _kills(kafka, folder, 100)
+        yield from _rebalances(kafka, folder, 20)
+        yield from _restarts(kafka, folder, 20)
+
+
+def _compared(what: str, lake: Path, produced: int) -> Iterator[Line]:
+    found = ids(lake)
+    yield Line(f"{what}: rows lost, of {produced:,}", len(set(range(produced)) - set(found)), "", 0.0)
+    yield Line(f"{what}: rows twice", len(found) - len(set(found)), "", 0.0)
+
+
+def _kills(kafka: KafkaServer, folder: Path, kills: int) -> Iterator[Line]:
+    lake = folder / "killed"
+    produced = ingest_killed(kafka, lake, "killed", kills)
+    yield from _compared(f"{kills} kill -9 of ingest", lake, produced)
+
+
+def _rebalances(kafka: KafkaServer, folder: Path, changes: int) -> Iterator[Line]:
+    kafka.create("shared", PARTITIONS)
+    lake = folder / "shared"
+    with Producing(kafka, "shared") as produced:
+        steady = ingest(kafka, lake, "shared")
+        first_line(steady)
+        for _ in range(changes // 2):  # one as it joins, one as it leaves
+            other = ingest(kafka, lake, "shared")
+            time.sleep(2)
+            other.terminate()
+            other.communicate()
+        steady.terminate()
+        steady.communicate()
+    finish(kafka, lake, "shared")
+    yield from _compared(f"{changes} rebalances", lake, produced.count)
+
+
+def _restarts(kafka: KafkaServer, folder: Path, restarts: int) -> Iterator[Line]:
+    kafka.create("cut", PARTITIONS)
+    lake = folder / "cut"
+    with Producing(kafka, "cut") as produced:
+        process = ingest(kafka, lake, "cut")
+        for _ in range(restarts):
+            first_line(process)
+            kafka.kill()
+            kafka.start()
+        first_line(process)
+    process.terminate()
+    process.communicate()
+    finish(kafka, lake, "cut")
+    yield from _compared(f"{restarts} kill -9 of the broker", lake, produced.count)

@@ -1,5 +1,4 @@
-"""Topics of a real Kafka: how fast, in how much memory and how soon; and whether kills, restarts and rebalances cost or
-double a row."""
+"""A topic of a real Kafka: how fast it lands, in how much memory, how soon."""
 
 from __future__ import annotations
 
@@ -14,17 +13,18 @@ from datetime import datetime
 from pathlib import Path
 
 import psutil
+from deltalake import DeltaTable
 
 from bench import kafka_server
 from bench.data import Bench
-from bench.kafka_chaos import PARTITIONS, Producing, finish, first_line, ids, ingest, ingest_killed
+from bench.kafka_chaos import PARTITIONS
 from bench.kafka_server import KafkaServer
 from bench.lines import Line
-from bench.measure import PROGRAMS, BenchError, Cost, run
+from bench.measure import PROGRAMS, BenchError, Cost, process_cpu_seconds, run
 
 METRICS = 12
 RATE = 120_000  # samples a second that are produced
-LEAST_RATE, MOST_MEBIBYTES, MOST_SECONDS = 100_000.0, 1024.0, 10.0
+LEAST_RATE, MOST_MEBIBYTES, MOST_SECONDS, MOST_BYTES = 100_000.0, 1024.0, 10.0, 2.0
 TOPIC = "gpus"
 # A message a GPU and tick, with twelve metrics, at a steady rate.
 PRODUCER = """
@@ -75,10 +75,7 @@ def streaming(bench: Bench) -> Iterator[Line]:
         raise BenchError(reason)
     folder = bench.folder("streaming")
     with KafkaServer(folder / "kafka", "512m") as kafka:
-        yield from _sustained(kafka, folder, 20 if bench.is_smoke else 600)
-        yield from _kills(kafka, folder, 3 if bench.is_smoke else 100)
-        yield from _rebalances(kafka, folder, 2 if bench.is_smoke else 20)
-        yield from _restarts(kafka, folder, 1 if bench.is_smoke else 20)
+        yield from _sustained(kafka, folder, bench.seconds)
 
 
 def _sustained(kafka: KafkaServer, folder: Path, seconds: int) -> Iterator[Line]:
@@ -98,6 +95,7 @@ def _sustained(kafka: KafkaServer, folder: Path, seconds: int) -> Iterator[Line]
     while sum(int(str(one["messages"])) for _, one in batches) < messages and time.time() < begin + 3 * seconds + 120:
         time.sleep(0.1)
     took = batches[-1][0] - begin
+    cpu = process_cpu_seconds(process.pid)
     process.terminate()
     reading.join()
     rows = sum(int(str(one["rows_landed"])) for _, one in batches)
@@ -107,8 +105,10 @@ def _sustained(kafka: KafkaServer, folder: Path, seconds: int) -> Iterator[Line]
     yield Line(
         f"{label}: landed a second, produced meanwhile on the same cores", rows / took, "", LEAST_RATE, "at least"
     )
+    yield Line(f"{label}: CPU seconds per million samples", cpu / rows * 1e6, "s")
     yield Line(f"{label}: peak memory", memory.most / 2**20, "MiB", MOST_MEBIBYTES)
     yield Line(f"{label}: from produced to visible, p99", _delay(batches), "s", MOST_SECONDS)
+    yield Line(f"{label}: bytes a sample in the lake", _bytes(lake) / rows, "", MOST_BYTES)
     again = folder / "again"
     whole = run([PROGRAMS / "gpulake", *_words(kafka, again), "--once"], folder)
     loop = run([sys.executable, "-c", LOOP, kafka.servers, TOPIC, str(PARTITIONS), str(messages)], folder)
@@ -130,6 +130,11 @@ def _words(kafka: KafkaServer, lake: Path) -> list[str]:
 
 def _ingest(kafka: KafkaServer, lake: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen([str(PROGRAMS / "gpulake"), *_words(kafka, lake)], stdout=subprocess.PIPE)
+
+
+def _bytes(lake: Path) -> int:
+    """Of the table's files, before small ones are compacted."""
+    return sum(DeltaTable(lake / "bronze" / "bronze_prometheus_samples").get_add_actions()["size_bytes"].to_pylist())
 
 
 def _delay(batches: list[tuple[float, dict[str, object]]]) -> float:
@@ -157,48 +162,3 @@ class _Memory:
             while True:
                 self.most = max(self.most, process.memory_info().rss)
                 time.sleep(0.05)
-
-
-def _compared(what: str, lake: Path, produced: int) -> Iterator[Line]:
-    found = ids(lake)
-    yield Line(f"{what}: rows lost, of {produced:,}", len(set(range(produced)) - set(found)), "", 0.0)
-    yield Line(f"{what}: rows twice", len(found) - len(set(found)), "", 0.0)
-
-
-def _kills(kafka: KafkaServer, folder: Path, kills: int) -> Iterator[Line]:
-    lake = folder / "killed"
-    produced = ingest_killed(kafka, lake, "killed", kills)
-    yield from _compared(f"{kills} kill -9 of ingest", lake, produced)
-
-
-def _rebalances(kafka: KafkaServer, folder: Path, changes: int) -> Iterator[Line]:
-    kafka.create("shared", PARTITIONS)
-    lake = folder / "shared"
-    with Producing(kafka, "shared") as produced:
-        steady = ingest(kafka, lake, "shared")
-        first_line(steady)
-        for _ in range(changes // 2):  # one as it joins, one as it leaves
-            other = ingest(kafka, lake, "shared")
-            time.sleep(2)
-            other.terminate()
-            other.communicate()
-        steady.terminate()
-        steady.communicate()
-    finish(kafka, lake, "shared")
-    yield from _compared(f"{changes} rebalances", lake, produced.count)
-
-
-def _restarts(kafka: KafkaServer, folder: Path, restarts: int) -> Iterator[Line]:
-    kafka.create("cut", PARTITIONS)
-    lake = folder / "cut"
-    with Producing(kafka, "cut") as produced:
-        process = ingest(kafka, lake, "cut")
-        for _ in range(restarts):
-            first_line(process)
-            kafka.kill()
-            kafka.start()
-        first_line(process)
-    process.terminate()
-    process.communicate()
-    finish(kafka, lake, "cut")
-    yield from _compared(f"{restarts} kill -9 of the broker", lake, produced.count)

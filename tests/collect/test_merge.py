@@ -211,6 +211,16 @@ def test_clocks_are_corrected_if_asked(tmp_path: Path) -> None:
     ]
 
 
+def test_clocks_that_may_agree_are_not_corrected(tmp_path: Path) -> None:
+    """A child that begins early in its parent allows offsets around 86 ms, and none at all."""
+    calls, parts = [span("r", None, "a", 1000, 1200)], [span("s", "r", "b", 1004, 1024)]
+    runs = [plain(tmp_path / "a", "a", "a", invocations=calls), plain(tmp_path / "b", "b", "b", invocations=parts)]
+    report = merge(runs, tmp_path / "out", applies_skew=True)
+    assert cells(report["clock_skew"], "add_to_other_ms", "at_least_ms", "at_most_ms") == [(0.0, -4, 176)]
+    assert cells(report["added_ms"], "node", "added_ms") == [("a", 0), ("b", 0)]
+    assert cells(rows_in(tmp_path / "out", "invocations"), "span_id", "ts_start") == [("r", 1000), ("s", 1004)]
+
+
 def test_it_does_not_matter_which_of_two_nodes_calls_the_other(tmp_path: Path) -> None:
     parts = [span("s", "r", "a", 1510, 1590)]
     calls = [span("r", None, "b", 1000, 1100)]

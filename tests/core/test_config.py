@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from gpulake.core import kafka_access as kafka
 from gpulake.core.config import Config, load
 from gpulake.core.errors import ConfigError
 from gpulake.core.nudge_settings import Nudges
-from gpulake.pull import kafka, prometheus, receiver
+from gpulake.pull import prometheus, receiver
 
 
 @pytest.fixture(autouse=True)

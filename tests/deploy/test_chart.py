@@ -1,7 +1,8 @@
-"""The Helm chart: it passes helm's lint, and this version's commands and settings take what it renders."""
+"""The Helm chart: it passes helm's lint, and Kubernetes' API and this version take what it renders."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import jsonschema
 import pytest
 import yaml
 
@@ -95,6 +97,28 @@ def test_rendered_settings_and_command_lines_are_taken_by_this_version(tmp_path:
         assert {mount["name"] for mount in container["volumeMounts"]} == {one["name"] for one in pod["volumes"]}
         assert pod["securityContext"]["runAsNonRoot"]
         assert container["securityContext"]["readOnlyRootFilesystem"]
+
+
+@needs_helm
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("--set", "service.storageClass=fast,collector.runtimeClass=nvidia,collector.nodeSelector.gpu=yes"),
+    ],
+)
+def test_each_object_has_only_fields_that_kubernetes_knows_and_of_their_types(words: tuple[str, ...]) -> None:
+    schema = json.loads(gzip.decompress((ROOT / "tests/fixtures/kubernetes_schema.json.gz").read_bytes()))
+    found = rendered(*words)
+    for (kind, _), document in found.items():
+        group = "apps.v1" if document["apiVersion"] == "apps/v1" else "core.v1"
+        jsonschema.validate(document, {**schema, "$ref": f"#/definitions/io.k8s.api.{group}.{kind}"})
+    pod = found["DaemonSet", "lake-collector"]["spec"]["template"]["spec"]
+    pod["containers"][0]["readonlyRootFilesystem"] = True
+    with pytest.raises(jsonschema.ValidationError, match="readonlyRootFilesystem"):
+        jsonschema.validate(
+            found["DaemonSet", "lake-collector"], {**schema, "$ref": "#/definitions/io.k8s.api.apps.v1.DaemonSet"}
+        )
 
 
 @needs_helm

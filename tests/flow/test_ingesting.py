@@ -13,13 +13,14 @@ import pytest
 from gpulake.core.clock import Clock, FrozenClock
 from gpulake.core.config import Config
 from gpulake.core.errors import PullError
+from gpulake.core.kafka_access import security
 from gpulake.core.types import Landing
 from gpulake.flow import Flow
 from gpulake.flow.ingesting import Ingested, Ingesting, Limits, Topic
 from gpulake.flow.replaying import replay
 from gpulake.formats.messages import MESSAGES, Message
 from gpulake.lake.streams import Batch, MovedOnError, Streams
-from gpulake.pull.kafka import Kafka, security
+from gpulake.pull.kafka import Kafka
 
 confluent_kafka = pytest.importorskip("confluent_kafka", reason="confluent-kafka is missing")
 UTIL = "DCGM_FI_DEV_GPU_UTIL"

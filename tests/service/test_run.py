@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -150,6 +151,19 @@ def test_a_source_that_fails_is_tried_again_and_the_others_go_on(start: Callable
     said = CliRunner().invoke(root, ["run", "status", "--lake", str(service.lake)])
     assert isinstance(said.exception, GpulakeError)
     assert said.exception.message == "failing: pull gone"
+
+
+def test_a_part_that_takes_more_than_its_budget_is_ended_and_the_others_go_on(start: Callable[..., Service]) -> None:
+    push = '[run.sources.push]\ningest = ["http", "--listen", "127.0.0.1:0"]\n'
+    service = start(f"[run.budgets.ingest]\nmemory_mebibytes = 1\n{push}")
+    found = service.until(lambda parts: "ingest push" in parts and parts["ingest push"]["failures"] >= 2)
+    (part,) = [one for one in found["parts"] if one["name"] == "ingest push"]
+    assert re.fullmatch(r"ended at \d+ MiB: 1 of \[run.budgets.ingest\]", part["error"])
+    assert part["memory_mebibytes"] > 1
+    drop(service, 1)
+    service.until(has_built(1))
+    assert service.stop() == 0
+    assert service.rows("silver_gpu_samples") == 1
 
 
 def test_killed_at_once_it_leaves_no_process_and_the_next_one_has_every_row_once(start: Callable[..., Service]) -> None:

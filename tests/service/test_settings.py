@@ -36,6 +36,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: str, *words: 
         ("[run]\ndashboard = 'here'", "run.dashboard is 'here'"),
         ("[run]\ndashboard = '127.0.0.1:99999'", "run.dashboard is '127.0.0.1:99999'"),
         ("[run]\nniceness = -1", "run.niceness is -1"),
+        ("[run.budgets.biuld]\ncores = 1", "no part of the service is named 'biuld'"),
+        ("[run.budgets.build]\ncores = -1", "cores is -1 in [run.budgets.build]"),
         ("[run]\nfolder = []", "unknown setting 'folder' in run in the configuration file"),
     ],
 )

@@ -26,6 +26,7 @@ COLUMNS = (
     "rows landed",
     "rows/s",
     "lag",
+    "MiB",
     "failures",
     "next (UTC)",
     "error",
@@ -174,6 +175,7 @@ def _line(part: Mapping[str, Any]) -> tuple[Any, ...]:
         part["rows_landed"],
         part.get("rows_per_second") or "",
         "" if part.get("lag") is None else part["lag"],
+        part.get("memory_mebibytes") or "",
         part["failures"],
     )
     return (part["name"], part["state"], succeeded, covered, *counts, following, label(part["error"], 200))

@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpulake.core.errors import require, require_name
+from gpulake.core.errors import choice_hint, require, require_name
 
+PARTS = ("pull", "ingest", "land", "build", "retention", "alerts", "recover", "dashboard")
 _ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[\w.-]+):(?P<port>\d{1,5})", re.ASCII)
 
 
@@ -25,11 +26,26 @@ class RunSource:
 
 
 @dataclass(frozen=True)
+class Budget:
+    """What the processes of a part may take: `[run.budgets.<part>]`, one of pull, ingest, land, build, retention, …"""
+
+    memory_mebibytes: int = 0  # that each holds; one with more is ended, and started again; 0: no limit
+    cores: int = 0  # 0: all
+
+    def __post_init__(self) -> None:
+        require(self.memory_mebibytes >= 0, f"memory_mebibytes is {self.memory_mebibytes}", "use 0 or more")
+        require(self.cores >= 0, f"cores is {self.cores}", "use 0 for all, or their number")
+
+
+@dataclass(frozen=True)
 class RunSettings:
     """What gpulake run follows, builds and serves: `[run]` in gpulake.toml."""
 
     sources: Mapping[str, RunSource] = field(
         default_factory=dict, metadata={"of": RunSource, "example": "pull = ['slurm']"}
+    )
+    budgets: Mapping[str, Budget] = field(
+        default_factory=dict, metadata={"of": Budget, "example": "memory_mebibytes = 1024"}
     )
     folders: tuple[str, ...] = ()  # new and grown files in these land
     folder_seconds: float = 5.0  # between two looks; a file that has changed since the last one is not complete yet
@@ -42,6 +58,8 @@ class RunSettings:
     def __post_init__(self) -> None:
         for name in self.sources:
             require_name("a source", name)
+        for name in self.budgets:
+            require(name in PARTS, f"no part of the service is named {name!r}", choice_hint(name, PARTS))
         for name in ("folder_seconds", "build_seconds", "most_seconds", "drain_seconds"):
             _check_seconds(f"run.{name}", getattr(self, name))
         require(0 <= self.niceness <= 19, f"run.niceness is {self.niceness}", "use a number from 0 to 19")

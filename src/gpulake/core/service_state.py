@@ -37,6 +37,7 @@ class PartState:
     succeeded_at: datetime | None = None
     next_at: datetime | None = None
     error: str = ""  # of the last try, if it failed
+    memory_mebibytes: int = 0  # of its processes, when last seen
 
 
 @dataclass

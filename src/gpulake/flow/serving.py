@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from gpulake.core.clock import Clock, SystemClock
 from gpulake.core.errors import UsageError
@@ -58,3 +58,12 @@ def serve(lake: Lake, host: str, port: int, started: Callable[[str], None]) -> N
     from gpulake.show.web.server import serve
 
     serve(lake, lambda guard: application(lake, guard), host, port, started)
+
+
+def assist(lake: Lake, read: BinaryIO, write: BinaryIO) -> None:
+    """Questions of an assistant, until it closes."""
+    try:
+        from gpulake.show.web.assistants import assist
+    except ModuleNotFoundError as error:
+        raise UsageError(f"{error.name} is not installed", "pip install 'gpulake[serve]'") from error
+    assist(lake.open(), read, write)

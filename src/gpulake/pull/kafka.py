@@ -10,38 +10,15 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from importlib.util import find_spec
 from typing import Any
 
-from gpulake.core.errors import PullError, UsageError
+from gpulake.core.errors import PullError
+from gpulake.core.kafka_access import require_client, security
 from gpulake.formats.messages import Message
 
-PREFIX = "GPULAKE_KAFKA_"
-# Of the environment, and what librdkafka calls it.
-SECRETS = {
-    "USER": "sasl.username",
-    "PASSWORD": "sasl.password",
-    "SASL_MECHANISM": "sasl.mechanism",
-    "SECURITY_PROTOCOL": "security.protocol",
-    "CA_FILE": "ssl.ca.location",
-    "CERTIFICATE_FILE": "ssl.certificate.location",
-    "KEY_FILE": "ssl.key.location",
-    "KEY_PASSWORD": "ssl.key.password",
-}
 FETCHED_KIB = 65_536  # that librdkafka holds at most: what comes faster than it lands waits at the broker
 CONNECT_SECONDS = 10.0
 HIGH_SECONDS = 5.0
-
-
-def security(environment: Mapping[str, str]) -> dict[str, str]:
-    """From the environment only. A user implies SASL; a file of certificates, TLS."""
-    found = {key: environment[PREFIX + word] for word, key in SECRETS.items() if environment.get(PREFIX + word)}
-    has_user, has_files = "sasl.username" in found, any(key.startswith("ssl.") for key in found)
-    if has_user:
-        found.setdefault("sasl.mechanism", "SCRAM-SHA-512")
-    if has_user or has_files:
-        found.setdefault("security.protocol", "SASL_SSL" if has_user else "SSL")
-    return found
 
 
 @dataclass(frozen=True)
@@ -324,8 +301,3 @@ def _hopeless() -> tuple[int, ...]:
         KafkaError.SASL_AUTHENTICATION_FAILED,
         KafkaError._AUTHENTICATION,
     )
-
-
-def require_client() -> None:
-    if find_spec("confluent_kafka") is None:
-        raise UsageError("the client of Kafka is not installed", "install it with: pip install 'gpulake[kafka]'")

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -31,7 +31,11 @@ class Ended:
 
 
 async def start(
-    words: Sequence[str], niceness: int = 0, is_lasting: bool = False, is_read: bool | None = None
+    words: Sequence[str],
+    niceness: int = 0,
+    is_lasting: bool = False,
+    is_read: bool | None = None,
+    cores: Set[int] = frozenset(),
 ) -> Process:
     """A lasting one writes to where the service writes; of others, and of one that is read, the output is kept."""
     return await asyncio.create_subprocess_exec(
@@ -41,16 +45,18 @@ async def start(
         stdout=PIPE if (not is_lasting if is_read is None else is_read) else None,
         stderr=None if is_lasting else PIPE,
         start_new_session=True,  # Ctrl-C is for the service, which ends them in order
-        preexec_fn=partial(_bind, ctypes.CDLL(None), os.getpid(), niceness),
+        preexec_fn=partial(_bind, ctypes.CDLL(None), os.getpid(), niceness, cores),
     )
 
 
-def _bind(libc: Any, parent: int, niceness: int) -> None:
+def _bind(libc: Any, parent: int, niceness: int, cores: Set[int]) -> None:
     """In the child: it gets the signal when the service is killed, too."""
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:  # killed in between
         os._exit(1)
     os.nice(niceness)
+    if cores:
+        os.sched_setaffinity(0, cores)
 
 
 async def finish(child: Process, most_seconds: float) -> Ended:
@@ -63,10 +69,16 @@ async def finish(child: Process, most_seconds: float) -> Ended:
     return Ended(code, document(output), _error(errors.decode(errors="replace"), code) if code else "")
 
 
-async def end(child: Process) -> None:
-    for signal_number in (signal.SIGTERM, signal.SIGKILL):
+def tell(child: Process, number: signal.Signals) -> None:
+    """Not `send_signal`: that reaps a child that has just ended, whose exit code nobody knows then."""
+    if child.returncode is None:
         with suppress(ProcessLookupError):
-            child.send_signal(signal_number)
+            os.kill(child.pid, number)
+
+
+async def end(child: Process) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        tell(child, number)
         with suppress(TimeoutError):
             # A pipe that nobody reads would keep it from ending.
             await asyncio.wait_for(child.communicate() if child.stdout else child.wait(), KILL_SECONDS)

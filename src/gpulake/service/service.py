@@ -20,12 +20,14 @@ from gpulake.core.clock import Clock
 from gpulake.core.config import Config
 from gpulake.core.errors import InputError, LakeBusyError
 from gpulake.core.service_state import PartState, ServiceState, the_only_one
-from gpulake.service.children import Ended, document, end, finish, start
+from gpulake.service.budgets import Budgets
+from gpulake.service.children import Ended, document, end, finish, start, tell
 from gpulake.service.folders import Folders
 
 LOOK_SECONDS = 1.0  # between two looks at what another process has landed or built
 STANDBY_SECONDS = 0.5  # between two looks whether the other one has ended
 RATE_SECONDS = 60.0
+WEIGH_SECONDS = 2.0  # between two looks at what the parts hold
 RETENTION_SECONDS = 3600.0  # a day becomes old enough once a day; the rest of the time it has nothing to do
 MOST_WAIT_SECONDS = 900.0  # of a part that keeps failing
 MOST_DOUBLINGS = 16  # what fails for weeks would double past what a number holds
@@ -41,6 +43,7 @@ class Service:
         self._config, self._settings = config, config.run
         self._common, self._clock, self._say = common, clock, say
         self._role, self._state = role, ServiceState(0, clock.now(), clock.now(), role=role)
+        self._budgets = Budgets(config.run)
         self._recent: dict[str, list[tuple[datetime, int]]] = {}  # landings of the last minute, by the part
         self._stopping, self._landed, self._built = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
@@ -53,12 +56,12 @@ class Service:
             if not await self._is_our_turn(turn, is_standby):
                 return
             async with asyncio.TaskGroup() as parts:
-                for part in self._parts():
+                for part in (*self._parts(), self._weighing()):
                     parts.create_task(part)
                 await asyncio.sleep(0)  # each has begun, and is known
                 self._note()
             for state in self._state.parts:
-                state.state, state.next_at = "stopped", None
+                state.state, state.next_at, state.memory_mebibytes = "stopped", None, 0
             self._note()
 
     async def _is_our_turn(self, turn: ExitStack, is_standby: bool) -> bool:
@@ -153,18 +156,15 @@ class Service:
         """A stream says of each batch what it came to. One that ends is started again, and goes on where it was."""
         state = self._new_part(f"ingest {name}")
         while not self._stopping.is_set():
-            child = await start(["ingest", *words, "--json", *self._common], is_lasting=True, is_read=True)
-            self._change(state, "up")
-            state.runs += 1
+            child = await self._start(state, ["ingest", *words, "--json"], is_read=True)
             following = asyncio.create_task(self._follow(state, child))
             if not await self._either(asyncio.shield(following)):
-                with suppress(ProcessLookupError):
-                    child.terminate()
+                tell(child, signal.SIGTERM)
                 await asyncio.wait([following], timeout=self._settings.drain_seconds)
             following.cancel()
             await end(child)
             if not self._stopping.is_set():
-                self._failed(state, f"it ended with exit code {child.returncode}; what it said is in the log")
+                self._ended(state, child)
                 await self._pause(state, 1.0)
 
     async def _follow(self, state: PartState, child: Process) -> None:
@@ -227,34 +227,53 @@ class Service:
         """Starts with the first build, and again whenever it ends."""
         state = self._new_part(name)
         while await self._either(self._built):
-            child = await start([*words, *self._common], is_lasting=True)
-            self._change(state, "up")
-            state.runs += 1
+            child = await self._start(state, words, is_read=False)
             if not await self._either(child.wait()):
                 await end(child)
                 return
-            self._failed(state, f"it ended with exit code {child.returncode}; what it said is in the log")
+            self._ended(state, child)
             await self._pause(state, 1.0)
 
     async def _once(self, state: PartState, words: Sequence[str], niceness: int = 0) -> Ended:
         first = words.index("--") if "--" in words else len(words)
-        child = await start([*words[:first], *self._common, *words[first:]], niceness)
+        cores = self._budgets.cores(state.name, niceness > 0)
+        child = await start([*words[:first], *self._common, *words[first:]], niceness, cores=cores)
+        self._budgets.started(state, child)
         self._change(state, "working")
         ended = await self._drained(child)
         state.runs += 1
         if ended.code == 0:
             state.failures, state.error, state.succeeded_at = 0, "", self._clock.now()
         else:
-            self._failed(state, ended.error)
+            self._failed(state, self._budgets.why_ended(state.name) or ended.error)
         return ended
+
+    async def _start(self, state: PartState, words: Sequence[str], is_read: bool) -> Process:
+        """One that lasts."""
+        cores = self._budgets.cores(state.name, is_last=False)
+        child = await start([*words, *self._common], is_lasting=True, is_read=is_read, cores=cores)
+        self._budgets.started(state, child)
+        self._change(state, "up")
+        state.runs += 1
+        return child
+
+    def _ended(self, state: PartState, child: Process) -> None:
+        words = f"it ended with exit code {child.returncode}; what it said is in the log"
+        self._failed(state, self._budgets.why_ended(state.name) or words)
+
+    async def _weighing(self) -> None:
+        while not self._stopping.is_set():
+            if self._budgets.look():
+                self._note()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), WEIGH_SECONDS)
 
     async def _drained(self, child: Process) -> Ended:
         """What is at work when the service stops gets its time, and no more."""
         work = asyncio.create_task(finish(child, self._settings.most_seconds))
         if not await self._either(asyncio.shield(work)):
             await asyncio.wait([work], timeout=self._settings.drain_seconds)
-            with suppress(ProcessLookupError):
-                child.terminate()
+            tell(child, signal.SIGTERM)
         return await work
 
     async def _either(self, what: asyncio.Event | Awaitable[object]) -> bool:

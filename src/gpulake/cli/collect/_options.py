@@ -145,6 +145,12 @@ _LIVE_OPTIONS: tuple[Callable[[Function], Function], ...] = (
         "[default: OTEL_EXPORTER_OTLP_ENDPOINT, else none]",
     ),
     click.option(
+        "--kafka",
+        metavar="HOST:PORT/TOPIC",
+        default="",
+        help="Push them to this topic instead, as OTLP in JSON; who logs in is in GPULAKE_KAFKA_ variables.",
+    ),
+    click.option(
         "--otlp-every",
         "otlp_every_seconds",
         type=click.FloatRange(min=0, min_open=True),

@@ -49,6 +49,9 @@ class Bounds:
 
     @property
     def estimate_ms(self) -> float:
+        """Zero wherever it explains all pairs: clocks that may agree, as those of one machine do, are left alone."""
+        if self.least_ms <= 0 <= self.most_ms:
+            return 0.0
         middle = median(self.middles)
         return min(max(middle, self.least_ms), self.most_ms) if self.is_consistent else middle
 

@@ -14,9 +14,10 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from http.client import HTTPException
 from time import monotonic
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeAlias
 from urllib.error import HTTPError, URLError
 from urllib.parse import unquote, urlsplit
 from urllib.request import (
@@ -40,6 +41,25 @@ PATH = "/v1/metrics"
 TIMEOUT_SECONDS = 10.0
 
 
+class Failure(NamedTuple):
+    reason: str
+    is_permanent: bool
+    wait_seconds: float | None  # requested by the receiver
+
+
+Send: TypeAlias = Callable[[bytes], tuple[Failure | None, bytes]]  # what is packed with gzip; and what was answered
+
+
+class Target(Protocol):
+    """Where metrics are pushed to."""
+
+    @property
+    def host(self) -> str: ...
+    @property
+    def timeout_seconds(self) -> float: ...
+    def sender(self) -> Send: ...
+
+
 @dataclass(frozen=True)
 class Receiver:
     url: str
@@ -52,6 +72,9 @@ class Receiver:
         """For messages: a path may contain a token."""
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc}"
+
+    def sender(self) -> Send:
+        return partial(_post, _opener(self), self)
 
 
 def find_receiver(given: str, environment: Mapping[str, str]) -> Receiver | None:
@@ -143,19 +166,13 @@ class _Message(NamedTuple):
     points: int
 
 
-class _Failure(NamedTuple):
-    reason: str
-    is_permanent: bool
-    wait_seconds: float | None  # requested by the receiver
-
-
 class Pusher:
     """Sends the state at an interval, until it is closed."""
 
     def __init__(
         self,
         state: State,
-        receiver: Receiver,
+        receiver: Target,
         *,
         every_seconds: float = EVERY_SECONDS,
         names: str = "dcgm",
@@ -170,7 +187,7 @@ class Pusher:
         self._names = table(names)
         self._most_processes = most_processes
         self._say = say
-        self._opener = _opener(receiver)
+        self._send = receiver.sender()
         self._queue: deque[_Message] = deque()
         self._counts = {"points_sent_total": 0, "points_dropped_total": 0, "requests_failed_total": 0}
         self._failures = 0  # in a row
@@ -225,9 +242,9 @@ class Pusher:
             return random.uniform(most / 2, most)  # jitter: not all nodes of a cluster at once
         return 0.0
 
-    def _send_first(self) -> _Failure | None:
+    def _send_first(self) -> Failure | None:
         message = self._queue[0]
-        failure, answer = _post(self._opener, self._receiver, message.body)
+        failure, answer = self._send(message.body)
         if failure is not None:
             self._failures += 1
             self._counts["requests_failed_total"] += 1
@@ -275,7 +292,7 @@ def _opener(receiver: Receiver) -> OpenerDirector:
     return opener
 
 
-def _post(opener: OpenerDirector, receiver: Receiver, body: bytes) -> tuple[_Failure | None, bytes]:
+def _post(opener: OpenerDirector, receiver: Receiver, body: bytes) -> tuple[Failure | None, bytes]:
     headers = {
         "Content-Type": "application/json",
         "Content-Encoding": "gzip",
@@ -288,9 +305,9 @@ def _post(opener: OpenerDirector, receiver: Receiver, body: bytes) -> tuple[_Fai
     except HTTPError as error:
         with error:
             is_permanent = error.code not in RETRY_STATUSES
-            return _Failure(f"HTTP {error.code}", is_permanent, _retry_after(error.headers.get("Retry-After", ""))), b""
+            return Failure(f"HTTP {error.code}", is_permanent, _retry_after(error.headers.get("Retry-After", ""))), b""
     except (URLError, HTTPException, OSError) as error:
-        return _Failure(str(getattr(error, "reason", error) or type(error).__name__), False, None), b""
+        return Failure(str(getattr(error, "reason", error) or type(error).__name__), False, None), b""
 
 
 def _retry_after(text: str) -> float | None:
