@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import date, datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -70,7 +72,17 @@ def cell(column: str, value: Any) -> str:
         return value.isoformat()
     if isinstance(value, int | float):
         return number(column, value)
+    if column == "detail":
+        return _plain(str(value))
     return bucket_name(str(value)) if column in BUCKET_COLUMNS else str(value)
+
+
+def _plain(text: str) -> str:
+    """What a step noted of its run is an object in JSON; people read it without the brackets."""
+    with suppress(ValueError):
+        if isinstance(noted := json.loads(text), dict):
+            return ", ".join(f"{name}: {value}" for name, value in noted.items())
+    return text
 
 
 def number(column: str, value: float) -> str:

@@ -15,6 +15,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, PackageLoader
 
 from gpulake import __version__
+from gpulake.core.diagnosis import CATEGORY_OF, UNKNOWN
 from gpulake.core.errors import UsageError
 from gpulake.lake.values import plain
 from gpulake.show.observed import generated
@@ -57,6 +58,7 @@ def environment() -> Environment:
         carried=carried,
         change=change_words,
         shown_columns=shown_columns,
+        reasons=sorted(set(CATEGORY_OF) - {UNKNOWN}),
         version=__version__,
         asset=asset,
     )

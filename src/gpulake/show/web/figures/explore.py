@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from gpulake.core.ledger import bucket_name
+from gpulake.core.words import count
 from gpulake.show import plots
 from gpulake.show.plots import Figure, Row
 from gpulake.show.web.cells import number
@@ -104,15 +105,15 @@ def _line(name: str, rows: Sequence[Row], marks: list[Figure]) -> Figure:
 
 
 def _marks(days: Sequence[Row]) -> list[Figure]:
-    """A line for each day on which incidents began; their reasons are shown on hovering."""
-    line = {"color": plots.RED, "width": 1, "dash": "dot"}
-    place = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "line": line, "layer": "below", "opacity": 0.5}
+    """A tick for each day on which incidents began; their reasons are shown on hovering."""
+    line = {"color": plots.RED, "width": 3}
+    place = {"type": "line", "yref": "paper", "y0": 0, "y1": 0.12, "line": line, "layer": "below"}
     return [
         {
             **place,
             "x0": str(day["day"]),
             "x1": str(day["day"]),
-            "name": html.escape(f"{day['value']:.0f} incidents: {str(day['words'])[:MOST_WORDS]}"),
+            "name": html.escape(f"{count(int(day['value']), 'incident')}: {str(day['words'])[:MOST_WORDS]}"),
         }
         for day in days
     ]
@@ -133,6 +134,7 @@ def breakdown(rows: Sequence[Row]) -> Figure:
         )
         for at, (_, name) in enumerate(places)
     ]
+    partial = {row["day"] for row in rows if row["is_partial"]}
     return plots.figure(
         traces,
         plots.time_axis(days),
@@ -140,4 +142,5 @@ def breakdown(rows: Sequence[Row]) -> Figure:
         barmode="stack",
         bargap=0.1,
         hovermode="x unified",
+        shapes=plots.partial_days(partial) if len(days) >= plots.LEAST_DATES else [],  # fewer are drawn as names
     )
