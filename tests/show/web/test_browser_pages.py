@@ -37,7 +37,7 @@ REGIONS = "() => [...document.querySelectorAll('.scroll')].filter((one) => one.t
 UNDRAWN = "() => [...document.querySelectorAll('.plot')].filter((plot) => !plot.querySelector('svg')).length"
 TOO_WIDE = "() => document.scrollingElement.scrollWidth - window.innerWidth"
 ALERTS = "() => [...document.querySelectorAll('[role=alert]:not(output)')].map((one) => one.textContent)"
-COLOURS = """() => Object.fromEntries(['ink', 'soft', 'accent', 'bad', 'good', 'warn', 'page', 'card', 'shade'].map(
+COLOURS = """() => Object.fromEntries(['ink', 'soft', 'accent', 'bad', 'good', 'warn', 'page', 'card', 'shade', 'bar'].map(
     (name) => [name, getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim()]))"""
 
 
@@ -143,7 +143,7 @@ def test_words_stand_out_from_what_they_stand_on(theme: str, tab: Seen) -> None:
     poor = {
         (ink, ground): round(ratio, 2)
         for ink in ("ink", "soft", "accent", "bad", "good", "warn")
-        for ground in ("page", "card", "shade")
+        for ground in ("page", "card", "shade", "bar")
         if (ratio := _contrast(colours[ink], colours[ground])) < 4.5
     }
     assert poor == {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections import defaultdict
 from datetime import date, timedelta
 from typing import Any
@@ -179,3 +180,20 @@ def test_a_page_of_a_lake_of_two_clusters_is_of_one_of_them(client: TestClient) 
     newest = max(ask(client, "observed"), key=lambda one: (one["observed_until"], one["cluster_id"]))["cluster_id"]
     assert f'data-source="/panels/explore/measures?cluster={newest}"' in text
     assert 'data-source="/panels/explore/measures?cluster=synth"' in client.get("/explore?cluster=*").text
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("range=2d", "range: '2d' is none of 1d, 7d, 30d, 90d"),
+        ("from=yesterday", "from: 'yesterday' is not a day; write it as 2026-03-01"),
+        ("by=<b>", "by: '<b>' is none of wasted"),
+    ],
+)
+def test_a_choice_that_there_is_not_is_answered_with_those_that_there_are(
+    client: TestClient, query: str, words: str
+) -> None:
+    page = client.get(f"/explore?{query}")
+    assert page.status_code == 422
+    assert words in html.unescape(page.text)
+    assert "<b>" not in page.text

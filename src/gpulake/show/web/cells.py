@@ -72,15 +72,15 @@ def cell(column: str, value: Any) -> str:
         return value.isoformat()
     if isinstance(value, int | float):
         return number(column, value)
-    if column == "detail":
-        return _plain(str(value))
-    return bucket_name(str(value)) if column in BUCKET_COLUMNS else str(value)
+    return _words(column, str(value))
 
 
-def _plain(text: str) -> str:
+def _words(column: str, text: str) -> str:
     """What a step noted of its run is an object in JSON; people read it without the brackets."""
+    if column in BUCKET_COLUMNS:
+        return bucket_name(text)
     with suppress(ValueError):
-        if isinstance(noted := json.loads(text), dict):
+        if column == "detail" and isinstance(noted := json.loads(text), dict):
             return ", ".join(f"{name}: {value}" for name, value in noted.items())
     return text
 
