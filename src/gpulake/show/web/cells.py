@@ -42,7 +42,6 @@ WORDS = {
     "xid": "Xid",
 }
 LEAST_HOURS = 0.01
-MOST_NAME = 24
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -124,11 +123,6 @@ def size(count: float) -> str:
     while abs(rest) >= 1024 and unit < len(_SIZES) - 1:
         rest, unit = rest / 1024, unit + 1
     return f"{rest:.4g} {_SIZES[unit]}"
-
-
-def telling(name: str, most: int = MOST_NAME) -> str:
-    """A long name is cut in its middle: ids differ at their ends."""
-    return name if len(name) <= most else f"{name[: most // 3]}…{name[most // 3 + 1 - most :]}"
 
 
 def link(column: str, row: Row) -> str:

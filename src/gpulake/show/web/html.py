@@ -64,7 +64,6 @@ def environment() -> Environment:
     )
     jinja.filters["embedded"] = embedded
     jinja.filters["under"] = under
-    jinja.filters["telling"] = cells.telling
     jinja.filters["with_wall"] = lambda address: f"{address}{'&' if '?' in address else '?'}wall=yes"
     return jinja
 

@@ -87,7 +87,9 @@ def _line(name: str, rows: Sequence[Row], marks: list[Figure]) -> Figure:
     before["line"]["dash"] = "dot"
     # A day that was observed in part would look like a fall: it is a hollow point, and no line leads to it.
     whole = [None if row["is_partial"] else round(row["value"], 3) for row in rows]
-    line = plots.line(bucket_name(name), days, whole, colour, 1.8, customdata=days, hovertemplate="%{y:,.0f}")
+    line = plots.line(
+        bucket_name(name), days, whole, colour, 1.8, customdata=days, hovertemplate="%{x|%a %Y-%m-%d}<br>%{y:,.0f}"
+    )
     partial = [row for row in rows if row["is_partial"]]
     hollow = {"color": ["white"] * len(partial), "size": 6, "line": {"color": colour, "width": 1.5}}
     points = plots.marks(
@@ -96,7 +98,7 @@ def _line(name: str, rows: Sequence[Row], marks: list[Figure]) -> Figure:
         plots.column(partial, "value", 3),
         hollow,
         customdata=[str(row["day"]) for row in partial],
-        hovertemplate="%{y:,.0f}",
+        hovertemplate="%{x|%a %Y-%m-%d}<br>%{y:,.0f}",
     )
     traces = [*(band if known else []), *([before] if any(row["compared_value"] for row in rows) else []), line]
     traces += [points] if partial else []
