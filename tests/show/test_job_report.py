@@ -12,7 +12,8 @@ from gpulake.core.errors import UsageError
 from gpulake.flow import Flow
 from gpulake.flow.reports import job_report
 from gpulake.lake import Lake
-from gpulake.show.job_advice import Change
+from gpulake.show.job_advice import Change, changes
+from gpulake.show.job_report import Asked, Used
 from gpulake.show.job_text import job_text
 from hand_made import write_accounting
 from model.sacct import times
@@ -133,3 +134,11 @@ def test_who_holds_most_idle_gpu_hours_comes_first_in_findings_and_ranking(share
     card = Flow(shared_lake).efficiency_card()
     assert [user.user_id for user in card.worst_users[:3]] == first
     assert [user.waste_rank for user in card.worst_users[:3]] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("ran_seconds", "advised"), [(150.0, []), (3600.0, ["gpus"])])
+def test_a_job_that_ended_at_once_does_not_show_how_many_gpus_it_needs(ran_seconds: float, advised: list[str]) -> None:
+    asked = Asked(4, "H100", None, None, None, None, None)
+    used = Used(0.8, 1.0, None, None)
+    found = changes("failed", ran_seconds, asked, used, {"idle": 0.0, "used": 1.0}, [], 0.05, False)
+    assert [one.what for one in found] == advised

@@ -17,6 +17,7 @@ LOW_RATIO = 0.5  # with less than this share in use, less is enough
 FULL_RATIO = 0.95
 LIMIT_STEP_SECONDS = 900
 LEAST_LIMIT_SECONDS = 1800
+LEAST_RUN_SECONDS = 600  # a job that ended earlier does not show how many GPUs it needs
 GIB = 1 << 30
 
 
@@ -32,7 +33,8 @@ def changes(
     gpus: Sequence[GpuUse], idle_ratio: float, was_out_of_memory: bool,
 ) -> Iterator[Change]:  # fmt: skip
     """Only of what was measured."""
-    yield from _gpus(asked, used, buckets, gpus, idle_ratio)
+    if ran_seconds is None or ran_seconds >= LEAST_RUN_SECONDS:
+        yield from _gpus(asked, used, buckets, gpus, idle_ratio)
     yield from _time_limit(status, ran_seconds, asked)
     yield from _cores(asked, used)
     yield from _memory(asked, used, was_out_of_memory)

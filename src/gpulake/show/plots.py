@@ -7,8 +7,8 @@ Plotly reads HTML in labels: names of traces are escaped here, all other labels 
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Collection, Sequence
+from datetime import date, datetime, time, timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -20,10 +20,11 @@ Row = dict[str, Any]
 # Okabe and Ito's palette: colour-blind readers can tell its colours apart, too.
 BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#999999"
 SKY, PINK = "#56B4E9", "#CC79A7"
-PALETTE = (BLUE, ORANGE, GREEN, RED, PINK, SKY, "#B8A200", GREY)
+PALETTE = (BLUE, ORANGE, GREEN, RED, PINK, SKY, "#B8A200", "#7B3294", GREY)
 GRID = "rgba(128,128,128,.2)"
 BAND = "rgba(0,114,178,.15)"
 MOST_HOLDERS = 15
+HALF_DAY = timedelta(hours=12)
 MOST_LABEL = 28
 LEAST_DATES = 4  # fewer are drawn as names, not as a time axis
 MOST_EMPTY = 3  # times as long as what is shown: then most of a time axis would be empty
@@ -117,6 +118,13 @@ def shade(begin: datetime, end: datetime, colour: str, opacity: float) -> Figure
     """A span of time, behind the traces."""
     place = {"type": "rect", "x0": moment(begin), "x1": moment(end), "yref": "paper", "y0": 0, "y1": 1}
     return {**place, "fillcolor": colour, "opacity": opacity, "line": {"width": 0}, "layer": "below"}
+
+
+def partial_days(days: Collection[date]) -> list[Figure]:
+    """Days that were observed in part: what is lower there is no fall."""
+    points = [datetime.combine(day, time()) for day in sorted(days)]
+    over = {"layer": "above", "name": "part of this day only"}
+    return [shade(at - HALF_DAY, at + HALF_DAY, GREY, 0.25) | over for at in points]
 
 
 def note(text: str, **place: Any) -> Figure:

@@ -37,7 +37,8 @@ REGIONS = "() => [...document.querySelectorAll('.scroll')].filter((one) => one.t
 UNDRAWN = "() => [...document.querySelectorAll('.plot')].filter((plot) => !plot.querySelector('svg')).length"
 TOO_WIDE = "() => document.scrollingElement.scrollWidth - window.innerWidth"
 ALERTS = "() => [...document.querySelectorAll('[role=alert]:not(output)')].map((one) => one.textContent)"
-COLOURS = """() => Object.fromEntries(['ink', 'soft', 'accent', 'bad', 'good', 'warn', 'page', 'card', 'shade'].map(
+COLOURS = """() => Object.fromEntries(
+    ['ink', 'soft', 'accent', 'bad', 'good', 'warn', 'page', 'card', 'shade', 'bar'].map(
     (name) => [name, getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim()]))"""
 
 
@@ -124,7 +125,7 @@ def test_a_page_of_an_empty_lake_says_what_to_do(name: str, empty_tab: Seen) -> 
     # There is no incident of that name: the page says so, and answers 404.
     faults = [fault for fault in empty_tab.faults if name != "incident" or "404" not in fault]
     assert (faults, page.evaluate(ALERTS), page.evaluate(TOO_WIDE)) == ([], [], 0)
-    panels = page.locator("section.panel")
+    panels = page.locator("section.panel[data-source^='/panels/']")
     assert panels.count() == len(pages()[name].panels)
     said = [" ".join(panels.nth(place).inner_text().split()) for place in range(panels.count())]
     assert [words for words in said if "loading" in words] == []
@@ -143,7 +144,7 @@ def test_words_stand_out_from_what_they_stand_on(theme: str, tab: Seen) -> None:
     poor = {
         (ink, ground): round(ratio, 2)
         for ink in ("ink", "soft", "accent", "bad", "good", "warn")
-        for ground in ("page", "card", "shade")
+        for ground in ("page", "card", "shade", "bar")
         if (ratio := _contrast(colours[ink], colours[ground])) < 4.5
     }
     assert poor == {}

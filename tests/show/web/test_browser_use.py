@@ -96,6 +96,26 @@ def test_what_is_shown_can_be_downloaded_as_csv_and_parquet(tab: Seen, tmp_path:
     assert f"{len(rows)} row" in page.locator("#ledger .behind").inner_text()
 
 
+def test_a_phone_shows_two_measures_side_by_side(browser: Browser, url: str) -> None:
+    with a_tab(browser, url, width=390, height=800) as seen:
+        page = seen.go("/explore?cluster=synth")
+        boxes = [page.locator(".measure").nth(place).bounding_box() for place in range(3)]
+        assert [box and box["y"] == boxes[0]["y"] for box in boxes if boxes[0]] == [True, True, False]
+
+
+def test_the_reason_of_an_incident_is_corrected_to_one_that_is_offered(browser: Browser, rich_copy: Config) -> None:
+    with serving(rich_copy) as selected, a_tab(browser, selected) as seen:
+        seen.go("/incidents?kind=failure").locator("td.what a").first.click()
+        seen.filled()
+        form = seen.page.locator("form.act[data-action$='/correct']")
+        offered = seen.page.locator("#reasons option").evaluate_all("many => many.map((one) => one.value)")
+        assert "DiskFull" in offered
+        form.get_by_label("Reason").fill("DiskFull")
+        form.get_by_role("button").click()
+        expect(seen.page.locator("#facts .headline")).to_contain_text("DiskFull")
+        assert seen.faults == []
+
+
 def test_the_theme_is_kept(tab: Seen) -> None:
     page = tab.go("/explore")
     ground = "() => getComputedStyle(document.body).backgroundColor"

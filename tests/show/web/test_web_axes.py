@@ -44,3 +44,8 @@ def test_hours_have_two_decimals() -> None:
     hours = [0.0, 0.0004, 0.012, 0.5, 12.34, 1234.5]
     assert [cell("held_gpu_hours", value) for value in hours] == ["0", "< 0.01", "0.01", "0.50", "12.3", "1,234"]
     assert cell("bucket", "under_used") == "under-used"
+
+
+def test_what_a_step_noted_is_read_without_brackets() -> None:
+    assert cell("detail", '{"verdict": "failed", "rows": 3}') == "verdict: failed, rows: 3"
+    assert [cell("detail", text) for text in ("{not json", "[1]", "words")] == ["{not json", "[1]", "words"]

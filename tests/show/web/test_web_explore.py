@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections import defaultdict
 from datetime import date, timedelta
 from typing import Any
@@ -17,7 +18,7 @@ from gpulake.lake import Lake
 from gpulake.show.web.bar import bar_of, sections
 from gpulake.show.web.figures.explore import change_of, change_words
 from gpulake.show.web.pages import pages
-from show.web.asking import ask
+from show.web.asking import ask, figure_of
 
 LEDGER = ("capacity", "held", "used", "under_used", "idle", "lost")
 
@@ -67,6 +68,17 @@ def test_the_days_before_are_as_many_as_are_shown(client: TestClient) -> None:
     for row in shown:
         before = str(date.fromisoformat(row["day"]) - timedelta(days=7))
         assert row["compared_value"] == pytest.approx(every.get((row["measure"], before)))
+
+
+def test_a_day_that_was_observed_in_part_is_shaded_and_every_name_has_its_colour(client: TestClient) -> None:
+    partial = {row["day"] for row in ask(client, "measures", cluster="synth") if row["is_partial"]}
+    rows = ask(client, "breakdown", cluster="synth", by="held")
+    assert {row["day"] for row in rows if row["is_partial"]} == partial & {row["day"] for row in rows} != set()
+    drawn = figure_of(client, "explore", "breakdown", cluster="synth", by="held")
+    noons = {date.fromisoformat(shape["x0"][:10]) + timedelta(days=1) for shape in drawn["layout"]["shapes"]}
+    assert {str(day) for day in noons} == {row["day"] for row in rows if row["is_partial"]}
+    colours = [trace["marker"]["color"] for trace in drawn["data"]]
+    assert len(set(colours)) == len(colours) == 9
 
 
 def test_who_has_most_is_of_the_ledger_and_shares_sum_to_one(client: TestClient, rich: Config) -> None:
@@ -168,3 +180,20 @@ def test_a_page_of_a_lake_of_two_clusters_is_of_one_of_them(client: TestClient) 
     newest = max(ask(client, "observed"), key=lambda one: (one["observed_until"], one["cluster_id"]))["cluster_id"]
     assert f'data-source="/panels/explore/measures?cluster={newest}"' in text
     assert 'data-source="/panels/explore/measures?cluster=synth"' in client.get("/explore?cluster=*").text
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("range=2d", "range: '2d' is none of 1d, 7d, 30d, 90d"),
+        ("from=yesterday", "from: 'yesterday' is not a day; write it as 2026-03-01"),
+        ("by=<b>", "by: '<b>' is none of wasted"),
+    ],
+)
+def test_a_choice_that_there_is_not_is_answered_with_those_that_there_are(
+    client: TestClient, query: str, words: str
+) -> None:
+    page = client.get(f"/explore?{query}")
+    assert page.status_code == 422
+    assert words in html.unescape(page.text)
+    assert "<b>" not in page.text

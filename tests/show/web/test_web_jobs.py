@@ -240,7 +240,7 @@ def text_of(client: TestClient, page: str, panel: str, **values: str) -> str:
 @pytest.mark.slow
 def test_the_panel_of_a_diagnosis_shows_exactly_its_lines(client: TestClient, rich: Config) -> None:
     text = text_of(client, "job", "diagnoses", job=DEAD_JOB, cluster=CLUSTER)
-    blocks = re.findall(r'<pre class="evidence">(.*?)</pre>', text, re.DOTALL)
+    blocks = re.findall(r'<pre class="evidence"[^>]*>(.*?)</pre>', text, re.DOTALL)
     journal = [row for row in Lake(rich).journal("diagnoses") if row["job_id"] == DEAD_JOB]
     newest_first = sorted(journal, key=lambda row: str(row["diagnosed_at"]), reverse=True)
     expected = [

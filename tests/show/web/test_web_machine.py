@@ -16,6 +16,7 @@ from starlette.testclient import TestClient
 from conftest import rows_of
 from gpulake.core.config import Config
 from gpulake.core.ledger import BUCKETS
+from gpulake.flow.incidents import read_incident
 from gpulake.lake import Lake
 from gpulake.show.web.figures import machine
 from gpulake.show.web.questions.options import MACHINE_POINTS
@@ -56,7 +57,7 @@ def test_a_machine_of_the_inventory_has_its_facts(client: TestClient) -> None:
         "Cores": "8",
         "Memory": "64 GiB",
         "Held": f"{held / ledger['capacity_gpu_hours']:.1%}",
-        "Down": "4.0 GPU-h",
+        "Down": "4.0",
         "Lemon rank": str(lemon["rank"]),
     }
 
@@ -231,6 +232,9 @@ def test_incidents_and_findings_about_it_are_shown(rich_copy: Config) -> None:
     assert "&lt;b&gt;hot&lt;/b&gt;" in client.get("/panels/machine/incidents?machine=gpu01").text
     assert "&lt;i&gt;slow&lt;/i&gt;" in client.get("/panels/machine/findings?machine=gpu01").text
     assert ask(client, "machine_findings", machine="gpu02") == []
+    of_fault = f"/incident?incident={fault['incident_id']}"
+    (found,) = [row for row in ask(client, "machine_findings", machine="gpu01") if row["link"] == of_fault]
+    assert found["incident_state"] == read_incident(Lake(rich_copy), str(fault["incident_id"])).history[-1].state
 
 
 def test_a_line_has_a_gap_where_nothing_was_observed() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import date, datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -40,7 +42,6 @@ WORDS = {
     "xid": "Xid",
 }
 LEAST_HOURS = 0.01
-MOST_NAME = 24
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -70,7 +71,17 @@ def cell(column: str, value: Any) -> str:
         return value.isoformat()
     if isinstance(value, int | float):
         return number(column, value)
-    return bucket_name(str(value)) if column in BUCKET_COLUMNS else str(value)
+    return _words(column, str(value))
+
+
+def _words(column: str, text: str) -> str:
+    """What a step noted of its run is an object in JSON; people read it without the brackets."""
+    if column in BUCKET_COLUMNS:
+        return bucket_name(text)
+    with suppress(ValueError):
+        if column == "detail" and isinstance(noted := json.loads(text), dict):
+            return ", ".join(f"{name}: {value}" for name, value in noted.items())
+    return text
 
 
 def number(column: str, value: float) -> str:
@@ -112,11 +123,6 @@ def size(count: float) -> str:
     while abs(rest) >= 1024 and unit < len(_SIZES) - 1:
         rest, unit = rest / 1024, unit + 1
     return f"{rest:.4g} {_SIZES[unit]}"
-
-
-def telling(name: str, most: int = MOST_NAME) -> str:
-    """A long name is cut in its middle: ids differ at their ends."""
-    return name if len(name) <= most else f"{name[: most // 3]}…{name[most // 3 + 1 - most :]}"
 
 
 def link(column: str, row: Row) -> str:

@@ -13,7 +13,6 @@ from starlette.exceptions import HTTPException
 
 from gpulake.core.errors import GpulakeError, UsageError
 from gpulake.show.web import html
-from gpulake.show.web.api import PREFIX
 from gpulake.show.web.pages import pages
 
 # Scripts and data come from this server only. Bars of tables have their width inline.
@@ -30,6 +29,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
+MOST_VALUE = 60  # letters of what was given
 _LOG = logging.getLogger(__name__)
 
 
@@ -40,8 +40,8 @@ def add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
-        words = "; ".join(f"{one['loc'][-1]}: {one['msg']}" for one in error.errors())
-        return error_response(request, 422, words, f"see {PREFIX}/openapi.json")
+        words = "; ".join(_fault(one) for one in error.errors())
+        return error_response(request, 422, words, "see /docs")
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
@@ -56,6 +56,19 @@ def add_errors(app: FastAPI) -> None:
         # Details go to the log only: they may concern other people, or this machine.
         _LOG.error("unexpected error path=%r", path_of(request), exc_info=error)
         return error_response(request, 500, "the dashboard failed", "the server's log says how; please report it")
+
+
+def _fault(fault: Mapping[str, Any]) -> str:
+    """Of a parameter or a field that cannot be: what it is, and what it could be."""
+    name, kind, value = fault["loc"][-1], str(fault["type"]), repr(fault.get("input"))[:MOST_VALUE]
+    pattern = str(fault.get("ctx", {}).get("pattern", ""))
+    if kind == "missing":
+        return f"{name} is missing"
+    if pattern.startswith("^(") and pattern.endswith(")$"):
+        return f"{name}: {value} is none of {', '.join(pattern[2:-2].split('|'))}"
+    if kind.startswith("date_"):
+        return f"{name}: {value} is not a day; write it as 2026-03-01"
+    return f"{name}: {fault['msg']}"
 
 
 def path_of(request: Request) -> str:

@@ -15,6 +15,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, PackageLoader
 
 from gpulake import __version__
+from gpulake.core.diagnosis import CATEGORY_OF, UNKNOWN
 from gpulake.core.errors import UsageError
 from gpulake.lake.values import plain
 from gpulake.show.observed import generated
@@ -57,12 +58,12 @@ def environment() -> Environment:
         carried=carried,
         change=change_words,
         shown_columns=shown_columns,
+        reasons=sorted(set(CATEGORY_OF) - {UNKNOWN}),
         version=__version__,
         asset=asset,
     )
     jinja.filters["embedded"] = embedded
     jinja.filters["under"] = under
-    jinja.filters["telling"] = cells.telling
     jinja.filters["with_wall"] = lambda address: f"{address}{'&' if '?' in address else '?'}wall=yes"
     return jinja
 

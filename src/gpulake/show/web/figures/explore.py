@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from gpulake.core.ledger import bucket_name
+from gpulake.core.words import count
 from gpulake.show import plots
 from gpulake.show.plots import Figure, Row
 from gpulake.show.web.cells import number
@@ -86,7 +87,9 @@ def _line(name: str, rows: Sequence[Row], marks: list[Figure]) -> Figure:
     before["line"]["dash"] = "dot"
     # A day that was observed in part would look like a fall: it is a hollow point, and no line leads to it.
     whole = [None if row["is_partial"] else round(row["value"], 3) for row in rows]
-    line = plots.line(bucket_name(name), days, whole, colour, 1.8, customdata=days, hovertemplate="%{y:,.0f}")
+    line = plots.line(
+        bucket_name(name), days, whole, colour, 1.8, customdata=days, hovertemplate="%{x|%a %Y-%m-%d}<br>%{y:,.0f}"
+    )
     partial = [row for row in rows if row["is_partial"]]
     hollow = {"color": ["white"] * len(partial), "size": 6, "line": {"color": colour, "width": 1.5}}
     points = plots.marks(
@@ -95,7 +98,7 @@ def _line(name: str, rows: Sequence[Row], marks: list[Figure]) -> Figure:
         plots.column(partial, "value", 3),
         hollow,
         customdata=[str(row["day"]) for row in partial],
-        hovertemplate="%{y:,.0f}",
+        hovertemplate="%{x|%a %Y-%m-%d}<br>%{y:,.0f}",
     )
     traces = [*(band if known else []), *([before] if any(row["compared_value"] for row in rows) else []), line]
     traces += [points] if partial else []
@@ -104,15 +107,15 @@ def _line(name: str, rows: Sequence[Row], marks: list[Figure]) -> Figure:
 
 
 def _marks(days: Sequence[Row]) -> list[Figure]:
-    """A line for each day on which incidents began; their reasons are shown on hovering."""
-    line = {"color": plots.RED, "width": 1, "dash": "dot"}
-    place = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "line": line, "layer": "below", "opacity": 0.5}
+    """A tick for each day on which incidents began; their reasons are shown on hovering."""
+    line = {"color": plots.RED, "width": 3}
+    place = {"type": "line", "yref": "paper", "y0": 0, "y1": 0.12, "line": line, "layer": "below"}
     return [
         {
             **place,
             "x0": str(day["day"]),
             "x1": str(day["day"]),
-            "name": html.escape(f"{day['value']:.0f} incidents: {str(day['words'])[:MOST_WORDS]}"),
+            "name": html.escape(f"{count(int(day['value']), 'incident')}: {str(day['words'])[:MOST_WORDS]}"),
         }
         for day in days
     ]
@@ -133,6 +136,7 @@ def breakdown(rows: Sequence[Row]) -> Figure:
         )
         for at, (_, name) in enumerate(places)
     ]
+    partial = {row["day"] for row in rows if row["is_partial"]}
     return plots.figure(
         traces,
         plots.time_axis(days),
@@ -140,4 +144,5 @@ def breakdown(rows: Sequence[Row]) -> Figure:
         barmode="stack",
         bargap=0.1,
         hovermode="x unified",
+        shapes=plots.partial_days(partial) if len(days) >= plots.LEAST_DATES else [],  # fewer are drawn as names
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
 from functools import partial
 
 from gpulake.core.ledger import HELD, bucket_name
@@ -11,7 +10,6 @@ from gpulake.core.words import count
 from gpulake.show import plots
 from gpulake.show.plots import Figure, Row
 
-HALF_DAY = timedelta(hours=12)
 days = plots.buckets  # by day
 users = partial(plots.holders, name="user_id")
 groups = partial(plots.holders, name="group_id")
@@ -41,11 +39,7 @@ def area(rows: Sequence[Row], of: str = "held") -> Figure:
         trace = plots.line(name, x, shares, colour, mode="lines" if len(rows) > 1 else "markers", **style)
         trace["line"] |= {"width": 0, "shape": "hv" if is_hourly else "linear"}
         traces.append({**trace, "customdata": [str(row["day"]) for row in rows]})
-    partial = [
-        plots.shade(at - HALF_DAY, at + HALF_DAY, plots.GREY, 0.25)
-        | {"layer": "above", "name": "part of this day only"}
-        for at in (row["began_at"] for row in rows if row["is_partial"])
-    ]
+    partial = plots.partial_days({row["day"] for row in rows if row["is_partial"]})
     y = {**plots.shares(f"share of {of}"), "range": [0, 1]}
     return plots.figure(traces, plots.time_axis(x), y, hovermode="x unified", shapes=partial)
 

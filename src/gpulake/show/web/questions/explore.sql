@@ -21,6 +21,10 @@ true [[user AND user_id = getvariable('user')]] [[group AND group_id = getvariab
 {% set before %}
 dt >= getvariable('from')::DATE - {{ shift }} AND dt < getvariable('from')::DATE
 {% endset %}
+{% set days_seen %}
+SELECT dt, bool_or(observed_seconds < epoch(ended_at) - epoch(started_at) - 1) AS is_partial
+FROM silver_days WHERE {cluster} GROUP BY dt
+{% endset %}
 {% set amount_about %}
 In GPU-hours of the ledger, which counts none twice. Wasted: idle or lost; lost is an upper bound.
 {%- endset %}
@@ -62,10 +66,7 @@ seen AS (
         string_agg(DISTINCT reason, ', ' ORDER BY reason) AS words
     FROM ({{ dated }}) WHERE {cluster} [[gpu_type AND false]] {{ of_all }} GROUP BY ALL
 ),
-days AS (
-    SELECT dt, bool_or(observed_seconds < epoch(ended_at) - epoch(started_at) - 1) AS is_partial
-    FROM silver_days WHERE {cluster} GROUP BY dt
-),
+days AS ({{ days_seen }}),
 amounts AS (
     {% for place, name, unit, table in (
         (1, "capacity", "gpu_hours", "ledger"), (2, "held", "gpu_hours", "ledger"), (3, "used", "gpu_hours", "ledger"),
@@ -140,15 +141,17 @@ FROM summed WHERE amount_gpu_hours > 0
 -- options: dimension, by, user, group, account, workload
 -- is_expensive: yes
 -- about: {{ amount_about }} The {{ most_names }} names with most of it, and the others together.
+--     Partial: not all of the day was under observation.
 WITH named AS (SELECT * FROM ({{ named }}) WHERE {days}),
 top AS (
     SELECT name, row_number() OVER (ORDER BY sum(amount) DESC, name) AS place
     FROM named WHERE name IS NOT NULL GROUP BY name HAVING sum(amount) > 0
     QUALIFY place <= {{ most_names }}
-)
+),
+days AS ({{ days_seen }})
 SELECT dt AS day, coalesce(top.name, 'others') AS name, coalesce(top.place, {{ most_names + 1 }}) AS place,
-    sum(amount) AS amount_gpu_hours
-FROM named LEFT JOIN top USING (name)
+    sum(amount) AS amount_gpu_hours, coalesce(is_partial, false) AS is_partial
+FROM named LEFT JOIN top USING (name) LEFT JOIN days USING (dt)
 GROUP BY ALL
 HAVING sum(amount) > 0
 

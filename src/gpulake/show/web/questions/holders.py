@@ -109,7 +109,7 @@ def _tiles(card: Card, query: str) -> Iterator[Tile]:
         "held", card.held, "gpu_hours", f"GPU-hours, {count(card.jobs, 'job')}{failed}", link=f"{JOBS}?{query}&by=held"
     )
     used = _ratio(card.buckets["used"], card.sensed)
-    yield _tile("used", used, "share_ratio", used_words(card), "good", f"{JOBS}?{query}&by=used")
+    yield _tile("used", used, "share_ratio", used_words(card), "", f"{JOBS}?{query}&by=used")
     yield _bounded("wasted", card.wasted_at_least, card.wasted, card.held, wasted_words(card), f"{JOBS}?{query}")
     yield _part(card, "idle", query)
     yield _part(card, "under_used", query, ", not counted as wasted")

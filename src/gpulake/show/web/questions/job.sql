@@ -1,5 +1,5 @@
 {# One job: its attempts, what it requested and used, the telemetry of its GPUs, and its neighbours. #}
-{% from "parts.sql" import lost_words, model_words, only_range, sensed %}
+{% from "parts.sql" import inferred_words, model_words, only_range, sensed %}
 {% set most_points = 500 %}  {# of a figure of telemetry, over all its GPUs #}
 {% set job_rows %}SELECT * FROM silver_jobs WHERE job_id = getvariable('job') AND {cluster}{% endset %}
 {% set times %}
@@ -52,13 +52,14 @@ UNION ALL SELECT 5, cluster_id, 'waited', launch_wait_seconds, 'wait_seconds', '
 FROM job
 UNION ALL SELECT 6, cluster_id, 'ran', coalesce(ran, epoch(ended_at - started_at)), 'run_seconds', '',
     'without the time between its attempts', '', '' FROM job
-UNION ALL SELECT 7, cluster_id, 'GPU-hours', held, 'held', '', CASE WHEN inferred > 0
+UNION ALL SELECT 7, cluster_id, 'GPU-hours', held, 'held_gpu_hours', '', CASE WHEN inferred > 0
     THEN format('{:.1f} of them inferred', inferred) ELSE 'held by its attempts' END, '', '' FROM job
 UNION ALL SELECT 8, cluster_id, 'efficiency', used / nullif(sensed, 0), 'efficiency_ratio', '',
-    coalesce(format('used, of the {:.0f}% of held that sensors measured', 100 * sensed / nullif(held, 0)), ''), '', ''
+    CASE WHEN sensed > 0 THEN format('used, of the {:.0f}% of held that sensors measured', 100 * sensed / held)
+        WHEN held > 0 THEN 'nothing but what was lost, or what no sensor measured' ELSE '' END, '', ''
 FROM job
-UNION ALL SELECT 9, cluster_id, 'lost', lost, 'lost', {{ only_range("lost_at_least", "lost", "{:,.1f}") }},
-    {{ lost_words }}, CASE WHEN lost > 0 THEN 'bad' ELSE '' END, '' FROM job
+UNION ALL SELECT 9, cluster_id, 'lost', lost, 'lost_gpu_hours', {{ only_range("lost_at_least", "lost", "{:,.1f}") }},
+    'GPU-hours' || {{ inferred_words("inferred_lost", "lost") }}, CASE WHEN lost > 0 THEN 'bad' ELSE '' END, '' FROM job
 
 -- question: job_facts
 -- title: What a job asked for, held, used and cost

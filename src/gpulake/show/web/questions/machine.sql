@@ -1,5 +1,5 @@
 {# One machine, known by its name in an inventory or as a node of telemetry; and its history. #}
-{% from "parts.sql" import held, model_words, sensed, sums, used_words %}
+{% from "parts.sql" import held, model_words, opened, sensed, sums, used_words %}
 {# A name may be that of a machine or of a node; a node may be a machine under the first part of its name. #}
 {% set named %}
 named AS (
@@ -67,10 +67,10 @@ tiles AS (
         {{ used_words }}, NULL FROM facts
     UNION ALL SELECT cluster_id, 6, 'Held', format('{:.1f}%', 100 * held / nullif(capacity, 0)),
         format('by jobs, of {:,.0f} GPU-hours in the time under observation', capacity), NULL FROM facts
-    UNION ALL SELECT cluster_id, 7, 'Down', format('{:,.1f} GPU-h', down),
-        format('of {:,.0f}', capacity), CASE WHEN down > 0 THEN 'bad' END FROM facts
-    UNION ALL SELECT cluster_id, 8, 'Unknown', format('{:,.1f} GPU-h', unknown),
-        'not known whether they were held', NULL FROM facts WHERE unknown > 0
+    UNION ALL SELECT cluster_id, 7, 'Down', format('{:,.1f}', down),
+        format('GPU-hours, of {:,.0f}', capacity), CASE WHEN down > 0 THEN 'bad' END FROM facts
+    UNION ALL SELECT cluster_id, 8, 'Unknown', format('{:,.1f}', unknown),
+        'GPU-hours of which it is not known whether they were held', NULL FROM facts WHERE unknown > 0
     UNION ALL SELECT cluster_id, 9, 'Lemon rank', format('{}', rank),
         coalesce(
             format(
@@ -244,8 +244,8 @@ WHERE machine_key IN (SELECT machine_key FROM named)
 -- about: Those about its node or about itself, over all time.
 {{ names }}
 SELECT
-    coalesce(nullif(cause, ''), reason, kind) AS headline, concat_ws(' · ', state, kind, nullif(remedy, '')) AS detail,
-    severity AS level, '/incident?incident=' || url_encode(incident_id) AS link, began_at AS at
+    coalesce(nullif(cause, ''), reason, kind) AS headline, concat_ws(' · ', kind, nullif(remedy, '')) AS detail,
+    severity AS level, state AS incident_state, '/incident?incident=' || url_encode(incident_id) AS link, began_at AS at
 FROM incidents WHERE {{ meant }}
 
 -- question: machine_findings
@@ -255,5 +255,6 @@ FROM incidents WHERE {{ meant }}
 -- about: Findings of the last build.
 {{ names }}
 SELECT headline, concat_ws(' · ', nullif(detail, ''), nullif(remedy, '')) AS detail, severity AS level, began_at AS at,
-    rank
-FROM findings WHERE {{ meant }}
+    rank, incident_state, '/incident?incident=' || url_encode(incident_id) AS link
+FROM findings LEFT JOIN ({{ opened }}) AS opened USING (kind, subject)
+WHERE {{ meant }}

@@ -1,5 +1,5 @@
 {# The machines: the ledger of each, which fail more than their peers, and energy. #}
-{% from "parts.sql" import held, held_ratio, held_words, lost_at_most, lost_words, only_range %}
+{% from "parts.sql" import held, held_ratio, held_words, inferred_words, lost_at_most, only_range %}
 {% from "parts.sql" import sensed, sums, used_words %}
 {% set metric %}
 CASE coalesce(getvariable('metric')::VARCHAR, 'used')
@@ -71,7 +71,7 @@ SELECT place, label, value, unit, words, note, level, link FROM (
     UNION ALL SELECT 4, 'Held', {{ held_ratio }}, 'share_ratio', NULL,
         {{ held_words }} || ' in the time under observation', NULL, '/rows/observed' FROM ledger CROSS JOIN demand
     UNION ALL SELECT 5, 'Lost', lost, 'count', {{ only_range("lost_at_least", "lost", "{:,.0f}") }},
-        {{ lost_words }}, NULL, '/rows/machine_ledgers' FROM ledger
+        'GPU-hours' || {{ inferred_words("inferred_lost", "lost") }}, NULL, '/rows/machine_ledgers' FROM ledger
     UNION ALL SELECT 6, 'Down', down, 'count', NULL, 'GPU-hours' || CASE
             WHEN down > recorded THEN format(', {:.0f}% inferred', 100 * (1 - recorded / down)) ELSE '' END,
         NULL, '/rows/machine_ledgers' FROM ledger

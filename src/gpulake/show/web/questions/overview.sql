@@ -1,5 +1,5 @@
 {# The overview: key numbers, findings, and utilisation against what was expected. #}
-{% from "parts.sql" import dated, given, held, held_ratio, held_words, lost_words, only_range, sensed, used_words %}
+{% from "parts.sql" import dated, given, held, held_ratio, held_words, lost_words, only_range, opened, sensed, used_words %}
 
 -- question: key_numbers
 -- title: Key numbers
@@ -55,7 +55,7 @@ tiles AS (
     UNION ALL
     SELECT 3, 'used', used / nullif(sensed, 0), 'used_ratio', '',
         CASE WHEN sensed > 0 THEN format('{:,.0f} GPU-hours, ', used) ELSE '' END || {{ used_words }},
-        CASE WHEN sensed > 0 THEN 'good' ELSE '' END, '/rows/efficiency_by_user',
+        '', '/rows/efficiency_by_user',
         'sort=-used_gpu_hours'
     FROM ledger
     UNION ALL
@@ -117,10 +117,7 @@ WITH dated AS (
     SELECT * REPLACE (coalesce(cluster_id, CASE WHEN kind = 'ledger' THEN subject END) AS cluster_id),
         try_cast(nullif(day, '') AS DATE) AS found_on FROM findings
 ),
-opened AS (
-    SELECT kind, subject, arg_max(incident_id, changed_at) AS incident_id, arg_max(state, changed_at) AS incident_state
-    FROM incidents WHERE coalesce(merged_into, '') = '' GROUP BY kind, subject
-)
+opened AS ({{ opened }})
 SELECT
     headline, detail, coalesce(nullif(severity, ''), CASE WHEN kind IN {{ info_kinds }} THEN 'info'
         ELSE 'warning' END) AS level,

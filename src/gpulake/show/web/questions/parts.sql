@@ -65,6 +65,11 @@ SELECT *, coalesce(began_at, opened_at, changed_at) AS began, greatest(last_seen
     began::DATE AS first_day, greatest((ended - INTERVAL 1 MICROSECOND)::DATE, first_day) AS last_day
 FROM incidents
 {% endset %}
+{# The newest incident of each kind and subject, and its state: findings carry it. #}
+{% set opened %}
+SELECT kind, subject, arg_max(incident_id, changed_at) AS incident_id, arg_max(state, changed_at) AS incident_state
+FROM incidents WHERE coalesce(merged_into, '') = '' GROUP BY kind, subject
+{% endset %}
 {# The page of its subject. The subject of a finding without a machine or a job is a day or a user. #}
 {% set in_cluster %}coalesce('&cluster=' || url_encode(cluster_id), ''){% endset %}
 {% set subject_link %}

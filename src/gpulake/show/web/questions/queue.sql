@@ -109,7 +109,7 @@ tiles AS (
     UNION ALL SELECT 4, 'Longest wait', longest, 'wait_seconds', NULL, NULL, '/rows/waits?state=started' FROM facts
     UNION ALL SELECT 5, 'Tasks launched', tasks, 'count', NULL, NULL, '/rows/waits' FROM facts
     UNION ALL SELECT 6, 'Never started', never_started, 'count',
-        format('{:.1f} % of those launched', 100 * never_started / nullif(tasks, 0)),
+        format('{:.1f}% of those launched', 100 * never_started / nullif(tasks, 0)),
         CASE WHEN never_started > 0 THEN 'bad' END, '/rows/waits?state=never_started' FROM facts
     UNION ALL SELECT 7, 'Waiting now', waiting, 'count', 'at the end of the data, on any day', NULL,
         '/rows/waits?state=waiting' FROM facts

@@ -16,7 +16,7 @@ const sizes = new ResizeObserver((changes) => {
 
 // On a dark page dark colours are lighter, and pale ones darker.
 const AT_NIGHT = {
-  "#0072B2": "#2f8fd3", "#56B4E9": "#93d2f7", "#b7a9c9": "#8d80a3", "#cfc4e0": "#6d6280", "#00224e": "#0b3a7e", "#123570": "#1d4488",
+  "#0072B2": "#2f8fd3", "#56B4E9": "#93d2f7", "#b7a9c9": "#8d80a3", "#cfc4e0": "#6d6280", "#7B3294": "#b07cc6", "#00224e": "#0b3a7e", "#123570": "#1d4488",
 };
 
 function themed(text) {

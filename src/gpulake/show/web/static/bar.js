@@ -116,6 +116,10 @@ dialog?.addEventListener("keydown", (event) => {
   if (step) {
     event.preventDefault();
     choose(step);
+  } else if (event.key === "Escape") {
+    // By itself it would empty the field first.
+    event.preventDefault();
+    dialog.close();
   } else if (event.key === "Enter") {
     event.preventDefault();
     clearTimeout(timer);
