@@ -32,6 +32,7 @@ def test_real_jobs_nodes_and_outages_reach_the_ledger(tmp_path: Path) -> None:
         stuck = site.submit("true", "--account=bio", "--gres=gpu:a100:4", "--nodelist=g1")
         site.wait_until(("squeue", "-h", "-j", long, "-o", "%T"), "RUNNING")
         # The database lags behind by seconds.
+        site.wait_until(("sacct", "-n", "-a", "-X", "-P", "-o", "JobID,State"), f"{array}_1|COMPLETED")
         site.wait_until(("sacct", "-n", "-a", "-X", "-P", "-o", "JobID,State"), f"{array}_2|FAILED")
         site.wait_until(("sacct", "-n", "-a", "-X", "-P", "-o", "JobID,State"), f"{long}|RUNNING")
         site.run("scontrol", "update", "node=g2", "state=drain", "reason=fan = bad")
