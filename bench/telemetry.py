@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import subprocess
 import sys
@@ -73,8 +74,11 @@ def full_telemetry(bench: Bench) -> Iterator[Line]:
 def _telemetry(bench: Bench, size: Size) -> Iterator[Line]:
     folder = bench.folder("telemetry")
     gpulake, last = partial(_gpulake, folder), size.days - 1
-    landings = [_landed(folder, size, day) for day in range(last)]
-    first = gpulake("build")
+    quarter = size.days // 4
+    landings = [_landed(folder, size, day) for day in range(quarter)]
+    part = gpulake("build") if quarter else None
+    landings += [_landed(folder, size, day) for day in range(quarter, last)]
+    first = gpulake("build", "--force")
     landings.append(_landed(folder, size, last, is_kept=True))
     added = gpulake("build")
     whole = gpulake("build", "--force")
@@ -85,6 +89,8 @@ def _telemetry(bench: Bench, size: Size) -> Iterator[Line]:
     yield Line(f"{label}: landing, rows per CPU-second", size.day * size.days / landed.cpu_seconds, "", side="at least")
     yield Line(f"{label}: build", whole.seconds, "s")
     yield Line(f"{label}: build, CPU time", whole.cpu_seconds, "s")
+    if part:
+        yield _growth(label, part, whole, size.days / quarter, _fixed(folder / "least"))
     peak = max(cost.mebibytes for cost in (landed, first, added, whole))
     yield Line(f"{label}: peak memory", peak, "MiB", size.most_mebibytes)
     yield Line(f"{label}: build of another day", added.seconds, "s", size.most_seconds)
@@ -95,6 +101,19 @@ def _telemetry(bench: Bench, size: Size) -> Iterator[Line]:
         theirs = peer.cpu_seconds * size.days
         yield cpu_ratio(f"{label}: CPU ratio to reading it with pandas", theirs, landed.cpu_seconds + whole.cpu_seconds)
     shutil.rmtree(folder)
+
+
+def _growth(label: str, part: Cost, whole: Cost, times: float, fixed: Cost) -> Line:
+    low, high = (max(cost.cpu_seconds - fixed.cpu_seconds, 1e-3) for cost in (part, whole))
+    exponent = math.log(high / low) / math.log(times)
+    return Line(f"{label}: exponent of the build's CPU seconds in samples, less the fixed cost", exponent, "")
+
+
+def _fixed(folder: Path) -> Cost:
+    """A build of a day of one node."""
+    folder.mkdir()
+    _landed(folder, Size(1, 1), 0)
+    return _gpulake(folder, "build")
 
 
 def _gpulake(folder: Path, *words: str | Path) -> Cost:

@@ -14,7 +14,7 @@ from gpulake.lake import Lake, Staging
 from gpulake.lake.engine import name
 from gpulake.model.build import write_settings
 from gpulake.model.plan import shipped_plan
-from gpulake.model.pruning import PREFIX, Step, is_empty, pruned, with_steps, without_steps
+from gpulake.model.pruning import PREFIX, Step, is_empty, kept, pruned, with_steps, without_steps
 
 ROWS = Step("rows", 'select * from "landed"."main"."bronze_a"', {"id": "bigint"}, (("bronze_a",),))
 JOBS = Step("jobs", f"select id as job from {PREFIX}rows", {"job": "bigint", "a b": "varchar"}, (("bronze_a",),))
@@ -42,6 +42,18 @@ def test_renamed_columns_of_what_landed_are_read_again_and_work_is_done_once() -
     counted = Step("counted", 'select id as job, count(*) as rows from "landed"."main"."bronze_a" group by id', {})
     assert renamed.text.startswith(f"{PREFIX}renamed as not materialized (")
     assert counted.text.startswith(f"{PREFIX}counted as (")
+
+
+def test_a_step_that_is_to_be_kept_is_written_down_before_its_reader_runs() -> None:
+    sql = f"-- Kept: by job.\nwith rows as (select * from {PREFIX}rows) select id as job from rows group by id"
+    steps = (ROWS, Step("grouped", sql, {"job": "bigint"}))
+    body = f"with jobs as (select * from {PREFIX}grouped) select * from jobs"
+    rest, written = kept(with_steps(body, {step.name: step for step in steps}), steps, set())
+    assert rest == (
+        f'with {PREFIX}grouped as not materialized (from temp.main."grouped"),\n'
+        f"jobs as (select * from {PREFIX}grouped) select * from jobs"
+    )
+    assert written == {"grouped": f"-- Kept: by job.\nwith {ROWS.text}rows as{sql.partition('rows as')[2]}"}
 
 
 def test_one_of_the_sets_of_tables_is_enough_and_all_of_its_tables_are_needed() -> None:

@@ -233,6 +233,21 @@ def test_saved_lists_are_of_the_cluster_that_is_named_and_stay_where_they_are(
     assert (saved / "nodes.json").exists()
 
 
+@pytest.mark.parametrize("text", ["hello", '{"items": [{"kind": "Pod", '])
+def test_a_saved_file_that_is_broken_is_named_and_costs_only_itself(
+    tmp_path: Path, config: Config, clock: FrozenClock, text: str
+) -> None:
+    saved = tmp_path / "saved"
+    saved.mkdir()
+    (saved / "nodes.json").write_text(kubectl(node("gpu-1", gpus(8))))
+    (saved / "broken.json").write_text(text)
+    flow = Flow(config, clock)
+    with pytest.raises(PullError, match=r"broken\.json .*\(2 rows have landed\)"):
+        flow.pull(KubernetesPull(cluster="zoo", saved=saved))
+    rows = rows_of(flow.lake, "SELECT kind FROM bronze_kubernetes_objects ORDER BY kind")
+    assert rows == [{"kind": "Node"}, {"kind": "Snapshot"}]
+
+
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl (Debian: kubernetes-client)")
 def test_what_kubectl_prints_lands(server: ApiServer, tmp_path: Path, config: Config, clock: FrozenClock) -> None:
     server.token = ""  # kubectl sends none over plain HTTP

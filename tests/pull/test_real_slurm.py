@@ -27,11 +27,12 @@ def test_real_jobs_nodes_and_outages_reach_the_ledger(tmp_path: Path) -> None:
     since = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=10)
     flow = Flow(Config(lake=tmp_path / "lake", threads=1))
     with slurm_site(tmp_path / "slurm") as site:
-        long = site.submit("sleep 60", "--account=physics", "--gres=gpu:a100:4", "--nodelist=g1")
+        long = site.submit("sleep 300", "--account=physics", "--gres=gpu:a100:4", "--nodelist=g1")
         array = site.submit("exit $((SLURM_ARRAY_TASK_ID - 1))", "--array=1-2", "--gres=gpu:1", "--nodelist=g2")
         stuck = site.submit("true", "--account=bio", "--gres=gpu:a100:4", "--nodelist=g1")
         site.wait_until(("squeue", "-h", "-j", long, "-o", "%T"), "RUNNING")
         # The database lags behind by seconds.
+        site.wait_until(("sacct", "-n", "-a", "-X", "-P", "-o", "JobID,State"), f"{array}_1|COMPLETED")
         site.wait_until(("sacct", "-n", "-a", "-X", "-P", "-o", "JobID,State"), f"{array}_2|FAILED")
         site.wait_until(("sacct", "-n", "-a", "-X", "-P", "-o", "JobID,State"), f"{long}|RUNNING")
         site.run("scontrol", "update", "node=g2", "state=drain", "reason=fan = bad")

@@ -31,11 +31,15 @@ def pull(tmp_path: Path, **options: object) -> None:
     ("script", "message"),
     [
         ("echo 'Slurm accounting storage is disabled' >&2; exit 1", "sacct ended with 1: Slurm accounting storage is"),
+        (
+            "printf 'sacct: error: no host\\n\\nsacct: fatal: gave up\\n' >&2; exit 1",
+            "1: sacct: error: no host; sacct: fatal: gave up",
+        ),
         ("echo 'JobID|State'; kill -9 $$", "sacct ended with -9: nothing"),
         ("exec sleep 60", "sacct did not end within 0.2 seconds"),
         ("echo hello", "sacct printed no header"),
     ],
-    ids=["refused", "killed", "hangs", "another"],
+    ids=["refused", "several lines", "killed", "hangs", "another"],
 )
 def test_a_program_that_fails_is_an_error_with_what_it_said(tmp_path: Path, script: str, message: str) -> None:
     program(tmp_path, "sacct", script)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -78,29 +79,31 @@ def _pull_spans(flow: Flow, source: Source, result: PullResult, folder: Path) ->
             for piece in source.pieces(span, desk):
                 whole(f"pulling {source.name} until {piece.span.until:%Y-%m-%d %H:%M}", done / total)
                 flow.report = lambda _, __: None
-                landings = _landed(flow, piece)
-                _note(flow, source, piece, landings)
+                landed = _landed(flow, piece)
+                result = replace(_counted(result, landed.landings), notes=piece.notes)
+                if landed.failed:
+                    # It is in a copy of what was saved, under its own name.
+                    reason = landed.failed[0].reason.replace(f"{folder}{os.sep}", "")
+                    raise PullError(reason, landed.failed[0].hint)
+                _note(flow, source, piece, landed.landings)
                 done += (piece.span.until - at).total_seconds()
                 at = piece.span.until
-                result = replace(_counted(result, landings), notes=piece.notes)
         except PullError as error:
-            landed = f"{result.rows_landed:,} rows until {at:%Y-%m-%d %H:%M:%S} UTC have landed"
-            landed = landed if result.rows_landed else "nothing has landed"
-            raise PullError(f"{error.message} ({landed})", error.hint) from error
+            until = f" until {at:%Y-%m-%d %H:%M:%S} UTC" if at > span.since else ""
+            rows = f"{result.rows_landed:,} rows{until} have landed" if result.rows_landed else "nothing has landed"
+            raise PullError(f"{error.message} ({rows})", error.hint) from error
         finally:
             flow.report = whole
     return result
 
 
-def _landed(flow: Flow, piece: Piece) -> Sequence[Landing]:
+def _landed(flow: Flow, piece: Piece) -> LandResult:
     if not piece.files:
-        return ()
+        return LandResult()
     landed: LandResult = _patiently(flow, lambda: flow.land(piece.files, is_replacing=True))
     for file in piece.files:
         file.unlink(missing_ok=True)
-    if landed.failed:
-        raise PullError(landed.failed[0].reason, landed.failed[0].hint)
-    return landed.landings
+    return landed
 
 
 def _patiently(flow: Flow, act: Callable[[], Any]) -> Any:

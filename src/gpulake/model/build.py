@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 import duckdb
@@ -18,7 +18,7 @@ from gpulake.lake.views import damaged_file
 from gpulake.model.blame import blame
 from gpulake.model.increment import Increment, TouchesTooMuchError
 from gpulake.model.plan import Plan, PlannedModel, PlannedTest
-from gpulake.model.pruning import is_empty, pruned
+from gpulake.model.pruning import is_empty, kept, pruned
 from gpulake.model.retained import Retained
 from gpulake.model.sources import SETTINGS, settings_rows
 
@@ -43,10 +43,10 @@ def build(staging: Staging, plan: Plan, report: Report) -> None:
                 empty.add(model.name)
             continue
         try:
-            row = staging.connection.execute(f"{target} AS {pruned(model.sql, plan.steps, empty)}").fetchone()
-            if not retained.add(staging.connection, model) and row == (0,):
+            rows = _run(staging.connection, target, *kept(pruned(model.sql, plan.steps, empty), plan.steps, empty))
+            if not retained.add(staging.connection, model) and rows == 0:
                 empty.add(model.name)
-            if row and row[0] >= LARGE_ROWS:
+            if rows >= LARGE_ROWS:
                 staging.release_memory()
         except (duckdb.IOException, duckdb.OutOfMemoryException):
             raise
@@ -57,6 +57,16 @@ def build(staging: Staging, plan: Plan, report: Report) -> None:
             _hold_contracts(staging, plan.models[:position])
             raise BuildError(f"model {model.name} failed: {error}", "see what landed with: gpulake tables") from error
     _hold_contracts(staging, plan.models)
+
+
+def _run(connection: Connection, target: str, sql: str, steps: Mapping[str, str]) -> int:
+    """The rows of the table."""
+    for step, step_sql in steps.items():
+        connection.execute(f"CREATE TEMP TABLE {name(step)} AS {step_sql}")
+    row = connection.execute(f"{target} AS {sql}").fetchone()
+    for step in steps:
+        connection.execute(f"DROP TABLE temp.main.{name(step)}")
+    return int(row[0]) if row else 0
 
 
 def write_settings(connection: Connection, config: Config) -> None:

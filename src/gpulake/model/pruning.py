@@ -19,6 +19,9 @@ READ = re.compile(rf"{PREFIX}(\w+)")
 RENAMING = re.compile(r'(?!.*\b(?:with|join|group by|over|union|distinct)\b)\s*select\b.+\sas\s.+\sfrom "landed"', re.S)
 # Or one that says that it is to be streamed: of its many columns each reader needs a few.
 STREAMED = "-- Streamed:"
+# Or one that groups so many rows that, in a whole build, it runs by itself: beside what its reader sorts and joins it
+# would not fit into memory.
+KEPT = "-- Kept:"
 COMMENT = re.compile(r"--.*")
 FIRST = re.compile(r"^with ", re.M)
 # It has no rows if all tables of one of these have none.
@@ -39,6 +42,11 @@ class Step:
         is_streamed = self.sql.startswith(STREAMED) or RENAMING.match(COMMENT.sub("", self.sql))
         kept = "not materialized " if is_streamed else ""
         return f"{PREFIX}{self.name} as {kept}(\n{self.sql}\n),\n"
+
+    @cached_property
+    def kept_text(self) -> str:
+        """As it stands in the SQL of a reader once it was written down."""
+        return f"{PREFIX}{self.name} as not materialized (from temp.main.{quoted(self.name)}),\n"
 
     @cached_property
     def empty_text(self) -> str:
@@ -80,3 +88,14 @@ def pruned(sql: str, steps: Sequence[Step], empty: Collection[str]) -> str:
             elif is_empty(step.empty_without, empty):
                 sql = sql.replace(step.text, step.empty_text)
     return sql
+
+
+def kept(sql: str, steps: Sequence[Step], empty: Collection[str]) -> tuple[str, dict[str, str]]:
+    """The pruned SQL, and by name that of the steps in it that are written down before it runs."""
+    by_name = {step.name: step for step in steps}
+    found = {}
+    for step in steps:
+        if step.sql.startswith(KEPT) and step.text in sql:
+            found[step.name] = pruned(with_steps(step.sql, by_name), steps, empty)
+            sql = sql.replace(step.text, step.kept_text)
+    return pruned(sql, steps, empty), found

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Any
 
-from gpulake.core.errors import PullError, require
+from gpulake.core.errors import InputError, PullError, require
 from gpulake.core.http_client import Answer, HttpClient, RefusedError
 from gpulake.formats.json_items import items
 from gpulake.formats.kubernetes import API, SNAPSHOT
@@ -75,17 +75,25 @@ class KubernetesPull:
         for number, file in enumerate(files):
             copy = folder / (file.name if len({one.name for one in files}) == len(files) else f"{number}-{file.name}")
             modified = file.stat().st_mtime
-            parts = (json.dumps(part.value) for part in items(file, "items") if not part.key)
-            first = next(parts, None)
-            if first is None:
+            try:
+                has_items = self._write_items(file, copy, modified)
+            except InputError:
+                has_items = False  # landing says which file it is, and lands the others
+            if not has_items:
                 shutil.copy2(file, copy)
-            else:
-                with copy.open("w", encoding="utf-8") as out:
-                    write_head(out, self.cluster, datetime.fromtimestamp(modified, UTC), (), ())
-                    out.writelines(f",\n{text}" for text in (first, *parts))
-                    out.write(END)
-                os.utime(copy, (modified, modified))
             yield copy
+
+    def _write_items(self, file: Path, copy: Path, modified: float) -> bool:
+        parts = (json.dumps(part.value) for part in items(file, "items") if not part.key)
+        first = next(parts, None)
+        if first is None:
+            return False
+        with copy.open("w", encoding="utf-8") as out:
+            write_head(out, self.cluster, datetime.fromtimestamp(modified, UTC), (), ())
+            out.writelines(f",\n{text}" for text in (first, *parts))
+            out.write(END)
+        os.utime(copy, (modified, modified))
+        return True
 
 
 END = '\n],\n"kind": "List"}\n'

@@ -212,7 +212,8 @@ class SlurmPull:
                     f"{program} did not end within {self.timeout_seconds:g} seconds", "give a longer --timeout"
                 ) from error
         if process.returncode:
-            said = label(errors[:MOST_ERROR_BYTES].decode(errors="replace").strip() or "nothing", 400)
+            lines = errors[:MOST_ERROR_BYTES].decode(errors="replace").splitlines()
+            said = label("; ".join(filter(None, map(str.strip, lines))) or "nothing", 400)
             raise PullError(
                 f"{program} ended with {process.returncode}: {said}", f"try it: {program} {' '.join(arguments[:4])}"
             )

@@ -1,4 +1,4 @@
--- What dcgm-exporter says of GPUs and MIG instances, a row for each and time, in our units.
+-- Kept: what dcgm-exporter says of GPUs and MIG instances, a row for each and time, in our units.
 
 with samples as not materialized (
 

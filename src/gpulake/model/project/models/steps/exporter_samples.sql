@@ -1,5 +1,5 @@
--- What other exporters than DCGM's say of GPUs, a row for each and time, in our units: nvidia_gpu_exporter, AMD's
--- device-metrics-exporter, and OpenTelemetry's names.
+-- Kept: what other exporters than DCGM's say of GPUs, a row for each and time, in our units: nvidia_gpu_exporter,
+-- AMD's device-metrics-exporter, and OpenTelemetry's names.
 
 with samples as (
 
