@@ -18,8 +18,9 @@ JUST_BEGUN = 200  # a run with fewer lines has only begun
 LONGEST_CAUSE = 400
 # Words of failure; a count or a metric of errors is none.
 _TROUBLE = re.compile(
-    r"(?i)(?<!\bno )(?<!\b0 )\b(?:errors?|\w+error|\w*exception|fatal|fail(?:ed|ure|ures)?|panic(?:ked)?|abort(?:ed|ing)?"
-    r"|killed|halted|crash(?:ed)?|terminated|denied|cannot|can't|could not|couldn't|unable to|no such|not found)\b"
+    r"(?i)(?<!\bno )(?<!\b0 )\b(?:errors?|\w+error|\w*exception|fatal|fail(?:ed|ure|ures)?|panic(?:ked)?"
+    r"|abort(?:ed|ing)?|killed|halted|crash(?:ed)?|terminated|denied|cannot|can't|could not|couldn't|unable to"
+    r"|no such|not found)\b"
     r"(?!\W{0,3}(?:rate\b|[=:]?\s*\d))"
 )
 _IN_THREAD = re.compile(r"Exception in thread ")

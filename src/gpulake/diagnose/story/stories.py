@@ -38,7 +38,8 @@ _HOST = re.compile(r"host\s+: (\S+)")
 _EXIT = re.compile(r"exitcode\s+: (-?\d{1,9}) +\(pid: (\d{1,10})\)")
 # Lines that only speak of a message: the statement that prints it, as in a script that a job shows, and advice.
 _SPEAKS_OF_ONE = re.compile(
-    r"\s*(?:\w+\.)*(?:print|echo|log|info|warning)\w*\s*\(?\s*f?[\"']|.*\b[Ii]f you (?:see|get|hit|encounter|run into)\b"
+    r"\s*(?:\w+\.)*(?:print|echo|log|info|warning)\w*\s*\(?\s*f?[\"']"
+    r"|.*\b[Ii]f you (?:see|get|hit|encounter|run into)\b"
 )
 _PROGRAM = re.compile(r"^(?P<program>[\w.-]+): error: ")
 
