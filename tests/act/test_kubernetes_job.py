@@ -132,4 +132,4 @@ def test_what_must_not_be_done_is_refused(
 def test_a_kubectl_that_fails_is_an_error(cluster: Programs, capsys: pytest.CaptureFixture[str]) -> None:
     cluster.answer(("^kubectl get job train", 1, "forbidden"))
     assert main([*WHERE, "train"]) == 1
-    assert "kubectl cannot read job 'train'" in capsys.readouterr().err
+    assert "job 'train' cannot be read: forbidden" in capsys.readouterr().err

@@ -34,7 +34,8 @@ def bring_back(namespace: str, selector: str, name: str, uid: str) -> str:
     get = ("kubectl", "get", "job", name, where, "--ignore-not-found", "--output=json")
     text = ask(get, MOST_SECONDS, small_environment())
     if text is None:
-        raise ActError(f"kubectl cannot read job {name!r}", "check the namespace and the rights to get jobs")
+        why = run(get, MOST_SECONDS, small_environment()).detail
+        raise ActError(f"job {name!r} cannot be read: {why}", "check the namespace and the rights to get jobs")
     if not text.strip():
         return _delete_pods(where, selector)
     job = json.loads(text)
