@@ -42,14 +42,14 @@ def test_it_acts_once(lake: Lake, cluster: Programs, name: str) -> None:
 
 @pytest.mark.parametrize("name", ACTING)
 def test_it_fails_as_an_error_that_names_the_job(lake: Lake, cluster: Programs, name: str) -> None:
-    cluster.answer(("77", 3, "no such job"))
+    cluster.answer(("77", 1, "no such job"))
     died_just_now(lake)
     flags = ["recover", "4f1c2d", "--lake", str(lake.root), "--executor", name, "--execute"]
     if name == "command":
         Path("gpulake.toml").write_text(f"[recoveries]\nrestart_command = {list(HOOKS['restart_command'])}\n")
     answer = CliRunner().invoke(root, flags)
     assert isinstance(answer.exception, ActError)
-    assert answer.exception.message == "restart of job 77 failed with exit code 3: no such job"
+    assert answer.exception.message == "restart of job 77 failed with exit code 1: no such job"
     assert trail(lake)[1:] == [("restart", None, "started"), ("restart", None, "failed")]
 
 
@@ -133,6 +133,12 @@ def test_kubernetes_in_its_own_words(lake: Lake, cluster: Programs) -> None:
         ),
         ("kubectl", "cordon", "n1"),
     ]
+    # As `pull kubernetes` calls its jobs.
+    (command,) = RECOVERIES.get("kubernetes")(Recoveries()).restart(Order("4f1c", 1, "vision/gpt-7/3f2a91c0"))
+    assert command.arguments[1:] == (
+        *("-P", "-m", "gpulake.act.kubernetes_job", "--namespace=vision"),
+        *("--selector=batch.kubernetes.io/job-name=gpt-7", "gpt-7/3f2a91c0"),
+    )
     # kubectl ends well where there was nothing to delete.
     cluster.answer(("delete", 0, "No resources found"))
     died(lake)

@@ -72,3 +72,11 @@ def test_a_loss_that_a_narrow_screen_wraps_and_prefixes_counts(tmp_path: Path) -
     bars = "".join(f"Epoch {epoch}/9  ━━━━━ 16/16 0:00:00 train_loss_step:\n{' ' * 60}nan\n" for epoch in range(2))
     log.write_text("Total params: 66\n" + bars)
     assert diagnose(log).diagnosis.reason == "LossNaN"
+
+
+def test_losses_in_quotes_count_as_transformers_prints_them() -> None:
+    watch = LossWatch()
+    numbers = [2.3] * 100 + [8.5] * 50
+    watch.feed("".join(f"{{'loss': '{loss}', 'grad_norm': '1.1', 'epoch': '0.1'}}\n" for loss in numbers).encode())
+    assert watch.spike is not None
+    assert (watch.spike.before, watch.spike.last.value) == (2.3, 8.5)

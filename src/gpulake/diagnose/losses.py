@@ -24,7 +24,7 @@ MOST_BYTES = 16 << 20  # at the end of a log: a line with a loss costs twenty ti
 _OPTIONS = re2.Options()
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1
 _LOSS = re2.compile(
-    rb"(?i)(?:\b|\b(?:train|total|lm)_)loss(?:_step|_epoch)?\b['\"]?\s?(?:\([^)\n]{1,30}\))?\s?[:=|]?\s{0,99}(\d+(?:\.\d+)?(?:e[+-]?\d+)?|nan|inf)\b",
+    rb"(?i)(?:\b|\b(?:train|total|lm)_)loss(?:_step|_epoch)?\b['\"]?\s?(?:\([^)\n]{1,30}\))?\s?[:=|]?\s{0,99}['\"]?(\d+(?:\.\d+)?(?:e[+-]?\d+)?|nan|inf)\b",
     _OPTIONS,
 )
 _NAN = re2.compile(rb"(?i)(?:\b|_)loss(?:_step|_epoch)?\b[^\n]{0,40}\b(?:nan|inf)\b", _OPTIONS)

@@ -1,18 +1,21 @@
-"""Kubernetes: the pods of the job are deleted, for its controller to make new ones; a faulty node is cordoned."""
+"""Kubernetes: a Job is made anew, or its pods are, for its controller to replace them; a faulty node is cordoned."""
 
 from __future__ import annotations
 
 import re
+import sys
 
+from gpulake.act.kubernetes_job import NOTHING
 from gpulake.act.recoveries import RECOVERIES, Command, Commands, NodeQuery, Order, hooked, node_query
 from gpulake.act.recoveries.command import tell
 from gpulake.core.errors import ActError
 from gpulake.core.placeholders import filled
 from gpulake.core.recovery_settings import Recoveries
 
-_LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
-# kubectl calls it a success.
-_NOTHING = "No resources found"
+_NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
+# A name, or as `pull kubernetes` calls a job: namespace/name/beginning of its uid.
+_JOB = re.compile(rf"(?:(?P<namespace>{_NAME})/)?(?P<name>{_NAME})(?:/(?P<uid>[0-9a-f-]{{8,36}}))?", re.ASCII)
+_OF_JOBS = "batch.kubernetes.io/job-name={job_id}"
 
 
 @RECOVERIES.register("kubernetes")
@@ -23,11 +26,14 @@ class Kubernetes:
     def restart(self, order: Order) -> Commands:
         if self._settings.restart_command:
             return hooked("restart_command", self._settings.restart_command, order)
-        if not _LABEL.fullmatch(order.job()):
+        job = _JOB.fullmatch(order.job())
+        if job is None:
             raise ActError(f"{order.job_id!r} is no name of a job in Kubernetes", "name the job with --job")
-        selector = f"--selector={self._selector(order)}"
-        delete = ("kubectl", "delete", "pod", f"--namespace={self._settings.namespace}", selector)
-        return (Command((*delete, "--wait=false"), failed_if_said=_NOTHING),)
+        where = self._pods(job)
+        if self._settings.pod_selector != _OF_JOBS:  # the pods of another controller
+            return (Command(("kubectl", "delete", "pod", *where, "--wait=false"), failed_if_said=NOTHING),)
+        name = f"{job['name']}/{job['uid']}" if job["uid"] else job["name"]
+        return (Command((sys.executable, "-P", "-m", "gpulake.act.kubernetes_job", *where, name)),)
 
     def rollback(self, order: Order) -> Commands:
         """New pods start as their controller says: loading an earlier checkpoint takes the site's own command."""
@@ -51,16 +57,12 @@ class Kubernetes:
 
     def nodes(self, order: Order) -> NodeQuery | None:
         """Those that its pods are on."""
-        if self._settings.nodes_command or not _LABEL.fullmatch(order.job()):
+        job = _JOB.fullmatch(order.job())
+        if self._settings.nodes_command or job is None:
             return node_query(self._settings, order)
-        get = (
-            "kubectl",
-            "get",
-            "pods",
-            f"--namespace={self._settings.namespace}",
-            f"--selector={self._selector(order)}",
-        )
+        get = ("kubectl", "get", "pods", *self._pods(job))
         return NodeQuery((*get, "--output=jsonpath={.items[*].spec.nodeName}"), str.split)
 
-    def _selector(self, order: Order) -> str:
-        return filled([self._settings.pod_selector], {"job_id": order.job()})[0]
+    def _pods(self, job: re.Match[str]) -> tuple[str, str]:
+        (selector,) = filled([self._settings.pod_selector], {"job_id": job["name"]})
+        return f"--namespace={job['namespace'] or self._settings.namespace}", f"--selector={selector}"

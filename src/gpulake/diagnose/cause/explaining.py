@@ -16,7 +16,13 @@ MOST_EVIDENCE = 5
 MOST_SYMPTOMS = 8
 JUST_BEGUN = 200  # a run with fewer lines has only begun
 LONGEST_CAUSE = 400
-_SEVERE = re.compile(r"\berror: |\b(?:ERROR|FATAL|CRITICAL|PANIC)\b|\b[A-Z]\w*(?:Error|Exception): ")
+# Words of failure; a count or a metric of errors is none.
+_TROUBLE = re.compile(
+    r"(?i)(?<!\bno )(?<!\b0 )\b(?:errors?|\w+error|\w*exception|fatal|fail(?:ed|ure|ures)?|panic(?:ked)?"
+    r"|abort(?:ed|ing)?|killed|halted|crash(?:ed)?|terminated|denied|cannot|can't|could not|couldn't|unable to"
+    r"|no such|not found)\b"
+    r"(?!\W{0,3}(?:rate\b|[=:]?\s*\d))"
+)
 _IN_THREAD = re.compile(r"Exception in thread ")
 _COMMAND = re.compile(r"\bCalledProcessError: ")
 _DIGITS = re.compile(r"0x[0-9a-f]+|\d+")
@@ -107,10 +113,13 @@ def _silent(story: Story) -> Diagnosis:
     if Silence(story).is_midway:
         cause = "The log stops in the midst of work, with neither an end nor an error"
         return _diagnosis(story, "unknown", UNKNOWN, cause, evidence=last, confidence=0.3)
-    known = {(event.quote.file, event.quote.line) for event in story.events}
-    if any(_SEVERE.search(quote.text) and (quote.file, quote.line) not in known for quote in last):
+    known = {event.quote.line for event in story.events if event.hit.rule.role != "wrapper"}
+    worked = max((event.quote.line for event in story.events if event.hit.rule.role == "progress"), default=0)
+    since = [quote for quote in story.last_lines if quote.line > worked and quote.line not in known]
+    trouble = [quote for quote in since if _TROUBLE.search(quote.text)]
+    if trouble:
         cause = "The log ends with an error that no rule knows"
-        return _diagnosis(story, "unknown", UNKNOWN, cause, evidence=last, confidence=0.3)
+        return _diagnosis(story, "unknown", UNKNOWN, cause, evidence=tuple(trouble), confidence=0.3)
     if not story.is_log:
         cause = "This does not look like the log of a job: no line is of a program, a launcher or a framework"
         return _diagnosis(story, "unknown", UNKNOWN, cause, evidence=last, confidence=0.2)

@@ -19,7 +19,7 @@ LONG_BEFORE_END = 30  # lines after an incidental error that show that it ended 
 # What ranks report of each other when some have exited already: normal after the last step.
 PARTING = {
     *("NCCLRemoteError", "NCCLTimeoutError", "NCCLConfigError", "NetworkError", "ConnectionError"),
-    *("HangStraggler", "ProcessCrashed"),
+    "HangStraggler",
 }
 # What ended a process, although no process could print it.
 _DEATHS = {"HostOOMKilled", "ProcessKilled", "ProcessCrashed", "DataloaderKilled", "LossNaN"}

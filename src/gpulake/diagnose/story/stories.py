@@ -36,6 +36,11 @@ _FIRST_FAILURE = re.compile(r"Root Cause \(first observed failure\)")
 _RANK = re.compile(r"rank\s+: (\d{1,9}) \(local_rank")
 _HOST = re.compile(r"host\s+: (\S+)")
 _EXIT = re.compile(r"exitcode\s+: (-?\d{1,9}) +\(pid: (\d{1,10})\)")
+# Lines that only speak of a message: the statement that prints it, as in a script that a job shows, and advice.
+_SPEAKS_OF_ONE = re.compile(
+    r"\s*(?:\w+\.)*(?:print|echo|log|info|warning)\w*\s*\(?\s*f?[\"']"
+    r"|.*\b[Ii]f you (?:see|get|hit|encounter|run into)\b"
+)
 _PROGRAM = re.compile(r"^(?P<program>[\w.-]+): error: ")
 
 
@@ -75,6 +80,8 @@ def _parse(digest: Digest, rulebook: Rulebook, time_zone: str) -> ParsedFile:
         if line.number in raised and all(hit.rule.name == OTHER_EXCEPTION or hit.rule.needs_frames for hit in hits):
             hits += rulebook.hits(_disentangled(raised[line.number]), line.number)
         hit = _of_last_bar(_best(hits, raised.get(line.number), rulebook), line, rulebook)
+        if hit is not None and line.number not in raised and _SPEAKS_OF_ONE.match(parsed.body):
+            continue
         if hit is not None and hit is not start:
             events.append(_event(hit, line, parsed, raised.get(line.number), texts, file))
     return ParsedFile(digest, lines, tuple(events), _endings(lines, file))
