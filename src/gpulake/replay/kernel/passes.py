@@ -338,24 +338,29 @@ def queue_pass(state: State, rules: Rules, now: int) -> None:
 
 
 @inner
+def admit(state: State, rules: Rules, j: int, head: int, now: int) -> bool:
+    """Places a job if it fits and, behind a blocked head of the queue (-1: nothing is blocked), may pass it."""
+    numbers = state.numbers
+    if head >= 0 and numbers[RESERVED] == head and numbers[RESERVED_AT] >= now:
+        return backfill(state, rules, j, now)
+    if not place(state, rules, j):
+        return False
+    if head < 0:
+        numbers[RESERVED] = -1
+        return True
+    # Worked out when the first job could pass, which is seldom.
+    unplace(state, j)
+    reserve(state, head, now)
+    return backfill(state, rules, j, now)
+
+
+@inner
 def easy_pass(state: State, rules: Rules, now: int, order: Ints) -> int:
     """Jobs that fit start; with EASY those behind the first that does not must not delay it. Looked at so many."""
     numbers, head, blocked = state.numbers, -1, 0
     for p in range(len(order)):
         j = order[p]
-        if head < 0:
-            is_started = place(state, rules, j)
-            if is_started:
-                numbers[RESERVED] = -1
-        elif numbers[RESERVED] == head and numbers[RESERVED_AT] >= now:
-            is_started = backfill(state, rules, j, now)
-        else:
-            # Worked out when the first job could pass, which is seldom.
-            is_started = place(state, rules, j)
-            if is_started:
-                unplace(state, j)
-                reserve(state, head, now)
-                is_started = backfill(state, rules, j, now)
+        is_started = admit(state, rules, j, head, now)
         if not is_started and rules.preempts != NEVER:
             is_started = evict_for(state, rules, j, now)
         if is_started:
