@@ -99,7 +99,7 @@ def _scenario(number: int, table: Any) -> Scenario:
         )
     spans = {"checkpoint": "checkpoint_seconds", "cancel_idle": "cancel_idle_seconds"}
     values: dict[str, Any] = {"name": f"scenario {number}"}
-    for key, value in table.items():
+    for key, value in dict[str, Any](table).items():
         known = {"name", "policy", "gpus", "cordon_after", *spans}
         if key not in known:
             raise UsageError(f"a scenario has no {key!r}", choice_hint(key, known))
