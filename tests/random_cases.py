@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpulake.replay.policies import POLICIES
+from gpulake.replay.simulation import placeable, simulate
 from gpulake.replay.trace import Machines, Trace, Tuning
+from naive_twin import Twin
 
 
 def random_case(seed: int) -> tuple[Trace, Machines, Tuning]:
@@ -54,3 +57,23 @@ def random_case(seed: int) -> tuple[Trace, Machines, Tuning]:
         level_gpu_hours=(0.005, 0.02),
     )
     return trace, site, tuning
+
+
+def difference(seed: int, name: str, *, is_compiled: bool) -> str:
+    """Of what the kernel and the naive twin give for a case under a policy; empty: there is none."""
+    trace, machines, tuning = random_case(seed)
+    trace = trace.kept(placeable(trace, machines))
+    policy = POLICIES.get(name)
+    found = simulate(trace, machines, policy, tuning, is_compiled=is_compiled, is_logged=True)
+    twin = Twin(trace, machines, policy, tuning)
+    twin.run()
+    expected = [twin.start, twin.end, twin.tries, twin.held, twin.lost, sorted(twin.log)]
+    got = [
+        found.start.tolist(),
+        found.end.tolist(),
+        found.tries.tolist(),
+        np.rint(found.held_gpu_seconds * 1000).astype(int).tolist(),
+        np.rint(found.lost_gpu_seconds * 1000).astype(int).tolist(),
+        sorted(map(tuple, found.log.tolist())),
+    ]
+    return "" if got == expected else f"seed {seed}: {got}\n{expected}"

@@ -77,6 +77,13 @@ def test_scenarios_are_read_from_toml(tmp_path: Path) -> None:
         ('[[scenario]]\ngpus = "many"', "'many' is no change of GPUs"),
         ('[[scenario]]\npolicy = "easi"', "no policy named 'easi'"),
         ('[[scenario]]\ncheckpoint = "soon"', "'soon' is no span of time"),
+        ('[[scenario]]\ncancel_idle = "0s"', "'0s' is no span of time"),
+        ("[[scenario]]\ngpus = 8", "gpus is no text: 8"),
+        ("[[scenario]]\npolicy = 5", "policy is no text: 5"),
+        ("[[scenario]]\nname = 3", "name is no text: 3"),
+        ("[[scenario]]\ncordon_after = -1", "cordon_after is no number of failures: -1"),
+        ("[[scenario]]\ncordon_after = true", "cordon_after is no number of failures: True"),
+        ('[[scenario]]\nname = "a"\n[[scenario]]\nname = "a"', "two scenarios are named 'a'"),
     ],
 )
 def test_a_wrong_scenario_is_an_error_that_says_what(tmp_path: Path, text: str, message: str) -> None:
@@ -86,11 +93,18 @@ def test_a_wrong_scenario_is_an_error_that_says_what(tmp_path: Path, text: str, 
         read_scenarios(path)
 
 
-def test_a_file_without_scenarios_is_an_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("text", "message"), [("", "has no"), ("scenario = [3]", "scenario 1 is no table: 3")])
+def test_a_file_without_scenarios_is_an_error(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "plans.toml"
-    path.write_text("")
-    with pytest.raises(InputError, match="has no"):
+    path.write_text(text)
+    with pytest.raises(InputError, match=message):
         read_scenarios(path)
+
+
+def test_a_time_in_which_nothing_became_eligible_is_an_error(window: Window) -> None:
+    later = Window(**(vars(window) | {"is_warm": np.ones(len(window.trace), np.bool_)}))
+    with pytest.raises(InputError, match="no run became eligible"):
+        simulate_all(later, FIT, [Scenario()], PRICES)
 
 
 def test_an_unknown_type_of_gpu_is_an_error(window: Window) -> None:

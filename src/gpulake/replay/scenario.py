@@ -40,6 +40,11 @@ class Scenario:
     cancel_idle_seconds: int = 0  # a run whose GPUs are idle all its life is cancelled then; 0: never
 
     def __post_init__(self) -> None:
+        for key in ("name", "policy", "gpus"):
+            if not isinstance(value := getattr(self, key), str):
+                raise UsageError(f"{key} is no text: {value!r}", f'put it in quotes: {key} = "{value}"')
+        if type(self.cordon_after) is not int or self.cordon_after < 0:
+            raise UsageError(f"cordon_after is no number of failures: {self.cordon_after!r}", "write: cordon_after = 2")
         if self.policy:
             POLICIES.get(self.policy)
         if self.gpus and not _GPUS.fullmatch(self.gpus):
@@ -78,27 +83,36 @@ def read_scenarios(path: Path) -> list[Scenario]:
         raise InputError(f"{path} cannot be read: {error}", "write [[scenario]] tables in TOML") from error
     if not isinstance(tables, list) or not tables:
         raise InputError(f"{path} has no [[scenario]]", 'write: [[scenario]], name = "more", gpus = "+64"')
-    return [_scenario(number, table) for number, table in enumerate(tables, 1)]
+    found = [_scenario(number, table) for number, table in enumerate(tables, 1)]
+    names = ["as it is", "what if", *(one.name for one in found)]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise UsageError(
+            f"two scenarios are named {twice!r}", "the rows of each are known by its name: give it another"
+        )
+    return found
 
 
-def _scenario(number: int, table: Mapping[str, Any]) -> Scenario:
+def _scenario(number: int, table: Any) -> Scenario:
+    if not isinstance(table, Mapping):
+        raise InputError(
+            f"scenario {number} is no table: {table!r}", 'write: [[scenario]], name = "more", gpus = "+64"'
+        )
     spans = {"checkpoint": "checkpoint_seconds", "cancel_idle": "cancel_idle_seconds"}
     values: dict[str, Any] = {"name": f"scenario {number}"}
-    for key, value in table.items():
+    for key, value in dict[str, Any](table).items():
         known = {"name", "policy", "gpus", "cordon_after", *spans}
         if key not in known:
             raise UsageError(f"a scenario has no {key!r}", choice_hint(key, known))
         values[spans.get(key, key)] = span_seconds(value) if key in spans else value
-    if not isinstance(values.get("cordon_after", 0), int):
-        raise UsageError("cordon_after is no whole number", "write: cordon_after = 2")
     return Scenario(**values)
 
 
 def span_seconds(text: object) -> int:
     found = _SPAN.fullmatch(str(text))
-    if not found:
+    seconds = int(float(found[1]) * _SECONDS[found[2]]) if found else 0
+    if seconds < 1:
         raise UsageError(f"{text!r} is no span of time", "write it like 30m, 2h or 3d")
-    return int(float(found[1]) * _SECONDS[found[2]])
+    return seconds
 
 
 def changed(window: Window, scenario: Scenario) -> Window:
@@ -165,6 +179,8 @@ def _resized(machines: Machines, text: str) -> Machines:
 def simulate_all(
     window: Window, fit: Fit, scenarios: Sequence[Scenario], gpu_types: Mapping[str, GpuType]
 ) -> list[Result]:
+    if window.is_warm.all():
+        raise InputError("no run became eligible in the time that is simulated", "take more --weeks")
     return [_result(window, fit, scenario, gpu_types) for scenario in scenarios]
 
 

@@ -18,6 +18,7 @@ from gpulake.replay.trace import Machines, Trace, Tuning
 
 TYPICAL = 8  # sizes of requests that fragmentation is measured by
 LEVELS = 4  # of attained time, at most
+LARGEST_TABLE = 1 << 22
 LARGEST = 1 << 40  # of times in seconds, and of all thousandths of GPUs
 
 
@@ -77,12 +78,21 @@ def placeable(trace: Trace, machines: Machines) -> NDArray[np.bool_]:
 
 
 def _shapes(trace: Trace) -> tuple[Ints, Ints]:
-    """The first job of each shape, and the number of each job's shape: by one number a job, which sorts quickly."""
+    """The first job of each shape, and the number of each job's shape."""
     parts, rows = trace.part.max(initial=0) + 1, trace.allowed.max(initial=0) + 1
-    _, first, shape = np.unique(
-        (trace.count * parts + trace.part) * rows + trace.allowed, return_index=True, return_inverse=True
-    )
+    shape = _dense((trace.count * parts + trace.part) * rows + trace.allowed)
+    first = np.zeros(shape.max(initial=-1) + 1, np.int64)
+    first[shape[::-1]] = np.arange(len(shape))[::-1]
     return first, shape
+
+
+def _dense(values: Ints) -> Ints:
+    """Numbered from 0 in their order: by a table where one is small enough, which is quicker than to sort."""
+    if not len(values) or values.min() < 0 or values.max() > LARGEST_TABLE:
+        return np.unique(values, return_inverse=True)[1]
+    is_used = np.zeros(values.max() + 1, np.bool_)
+    is_used[values] = True
+    return (np.cumsum(is_used) - 1)[values]
 
 
 def _check(trace: Trace, machines: Machines) -> None:
@@ -110,7 +120,7 @@ def as_jobs(trace: Trace, policy: Policy) -> Ints:
         arrays.ESTIMATE: trace.predicted if policy.has_predictions else trace.estimate,
         arrays.LIMIT: trace.limit,
         arrays.RANK: trace.rank,
-        arrays.ACCOUNT: np.unique(trace.account, return_inverse=True)[1],
+        arrays.ACCOUNT: _dense(trace.account),
         arrays.KEY: policy.key(trace),
         arrays.AFTER: trace.after,
         arrays.SHAPE: _shapes(trace)[1],
@@ -131,8 +141,8 @@ def as_state(trace: Trace, machines: Machines, policy: Policy, log_rows: int) ->
     mach[arrays.TIER, :-1], mach[arrays.WHOLE, :-1] = machines.tier, machines.gpus
     mach[arrays.BASE, 1:], mach[arrays.MILLI, :-1] = np.cumsum(machines.gpus), machines.gpus * GPU
     mach[arrays.TOP, :] = machines.gpus.max(initial=0) * GPU
-    numbers = np.zeros(10, np.int64)
-    numbers[[arrays.FREE, arrays.VERSION, arrays.MACHINES]] = slots * GPU, 1, count
+    numbers = np.zeros(arrays.NUMBERS, np.int64)
+    numbers[[arrays.FREE, arrays.VERSION, arrays.MACHINES, arrays.RESERVED]] = slots * GPU, 1, count, -1
     return State(
         as_jobs(trace, policy),
         mach,
@@ -144,6 +154,8 @@ def as_state(trace: Trace, machines: Machines, policy: Policy, log_rows: int) ->
         as_events(machines),
         np.zeros((log_rows, 6), np.int64),
         np.zeros(0, np.int64),
+        np.zeros_like(mach),
+        np.zeros(slots, np.int64),
     )
 
 

@@ -55,6 +55,8 @@ class Trace:
 
     def kept(self, is_kept: NDArray[np.bool_]) -> Trace:
         """Some of the jobs; a dependency on one that is left out is dropped."""
+        if is_kept.all():
+            return self
         number = np.where(is_kept, np.cumsum(is_kept) - 1, -1)
         after = np.where(self.after >= 0, number[np.maximum(self.after, 0)], -1) if len(self) else self.after
         columns = {one.name: getattr(self, one.name)[is_kept] for one in fields(self)}

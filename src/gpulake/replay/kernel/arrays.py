@@ -62,7 +62,9 @@ QUEUE = 23
 RUN_LIST = 24
 EVICT_LIST = 25
 FAILED = 26  # by shape: the version of the free GPUs at which it did not fit
-KEPT_AT = 27  # by shape: the moment at which displacing did not help a job of KEPT_RANK
+# By shape: the moment at which displacing did not help a job of KEPT_RANK; with EASY the number of changes at which it
+# would have delayed the head of the queue.
+KEPT_AT = 27
 KEPT_RANK = 28
 USAGE = 29  # by account
 HOLDING = 30  # by account: thousandths of GPUs held now
@@ -74,6 +76,10 @@ TIER, WHOLE, BASE, SLOTS, MILLI, DOWN, TOP = range(7)
 BLOCK = 16
 # Places in State.numbers.
 HEAD, TAIL, HEAP, RUNNING, VERSION, FREE, EVICTED, LOGGED, STAMP, MACHINES = range(10)
+# Of EASY: for which job room is kept (-1: none is), from when on, and room for how many of its instances.
+RESERVED, RESERVED_AT, RESERVED_ROOM = range(10, 13)
+CHANGES = 13  # starts, ends and machine events so far, and reservations
+NUMBERS = 14
 
 
 class Rules(NamedTuple):
@@ -102,3 +108,5 @@ class State(NamedTuple):
     events: Ints  # time, machine, and whether it goes down (1) or comes back (0)
     log: Ints  # job, machine, slot, from, until, thousandths
     none: Ints  # no most instances
+    later_mach: Ints  # what is free when the reservation begins
+    later_slot: Ints

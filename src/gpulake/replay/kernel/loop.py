@@ -7,6 +7,7 @@ from pathlib import Path
 from gpulake.replay.kernel.arrays import (
     AFTER,
     BEGUN,
+    CHANGES,
     COUNT,
     DOWN,
     FOREVER,
@@ -19,6 +20,7 @@ from gpulake.replay.kernel.arrays import (
     MILLI,
     OFFSET,
     PART,
+    RESERVED,
     RUN_LIST,
     RUNNING,
     SHARED,
@@ -39,6 +41,8 @@ from gpulake.replay.kernel.uncounted import uncounted
 def machine_event(state: State, rules: Rules, e: int, now: int) -> None:
     jobs = state.jobs
     mach, m = state.mach, state.events[1, e]
+    state.numbers[RESERVED] = -1
+    state.numbers[CHANGES] += 1
     if state.events[2, e] == 0:
         mach[DOWN, m] -= 1
         if mach[DOWN, m] == 0:

@@ -9,6 +9,7 @@ from gpulake.replay.kernel.arrays import (
     ALLOWED,
     ATTAINED,
     BEGUN,
+    CHANGES,
     CONSERVATIVE,
     COUNT,
     DOWN,
@@ -28,6 +29,9 @@ from gpulake.replay.kernel.arrays import (
     OFFSET,
     PART,
     QUEUE,
+    RESERVED,
+    RESERVED_AT,
+    RESERVED_ROOM,
     RUN_LIST,
     RUNNING,
     SHAPE,
@@ -63,10 +67,22 @@ def soonest(state: State, now: int, after: int, most: int) -> Ints:
 
 
 @inner
-def reservation(state: State, j: int, now: int) -> tuple[int, Ints, Ints, int]:
-    """When the first blocked job can start if all end as expected, what is free then, and room for how many."""
+def reserve(state: State, j: int, now: int) -> None:
+    """Finds when the first blocked job can start if all end as expected, what is free then, and room for how many.
+
+    That stays as it is while jobs end when they were expected to, and those that pass leave room for it.
+    """
+    numbers = state.numbers
+    state.later_mach[:], state.later_slot[:] = state.mach, state.slot
+    at, total = first_fit(state, j, now, state.later_mach, state.later_slot)
+    numbers[RESERVED], numbers[RESERVED_AT], numbers[RESERVED_ROOM] = j, at, total
+    numbers[CHANGES] += 1
+
+
+@inner
+def first_fit(state: State, j: int, now: int, later: Ints, slots: Ints) -> tuple[int, int]:
     jobs = state.jobs
-    later, slots, part, row = state.mach.copy(), state.slot.copy(), jobs[PART, j], jobs[ALLOWED, j]
+    part, row = jobs[PART, j], jobs[ALLOWED, j]
     ends, total = now - 1, 0
     for m in range(state.numbers[MACHINES]):
         if state.allow[row, m] and later[MILLI, m] >= part:
@@ -75,7 +91,7 @@ def reservation(state: State, j: int, now: int) -> tuple[int, Ints, Ints, int]:
     while len(running) > 0:
         for other in running:
             if max(now, jobs[EXPECTED, other]) > ends and total >= jobs[COUNT, j]:
-                return ends, later, slots, total
+                return ends, total
             ends = max(now, jobs[EXPECTED, other])
             for i in range(jobs[OFFSET, other], jobs[OFFSET, other] + jobs[COUNT, other]):
                 m = state.inst[0, i]
@@ -85,18 +101,30 @@ def reservation(state: State, j: int, now: int) -> tuple[int, Ints, Ints, int]:
                 if state.allow[row, m]:
                     total += room(later, slots, m, part)
         running = soonest(state, now, ends, SOON)
-    return ends if total >= jobs[COUNT, j] else FOREVER, later, slots, total
+    return ends if total >= jobs[COUNT, j] else FOREVER, total
 
 
 @inner
-def backfill(
-    state: State, rules: Rules, j: int, head: int, now: int, at: int, later: Ints, slots: Ints, total: int
-) -> int:
-    """The room that is left for the head of the queue if this job, which is placed, starts now; -1: it may not."""
-    jobs = state.jobs
-    if now + rules.latency + jobs[ESTIMATE, j] <= at:
-        return total
-    row, part, left = jobs[ALLOWED, head], jobs[PART, head], total
+def backfill(state: State, rules: Rules, j: int, now: int) -> bool:
+    """Starts a job behind the head of the queue if that does not delay the head."""
+    jobs, numbers = state.jobs, state.numbers
+    is_long = now + rules.latency + jobs[ESTIMATE, j] > numbers[RESERVED_AT]
+    if is_long and jobs[KEPT_AT, jobs[SHAPE, j]] == numbers[CHANGES]:
+        return False
+    if not place(state, rules, j):
+        return False
+    if is_long and not leaves_room(state, j):
+        unplace(state, j)
+        jobs[KEPT_AT, jobs[SHAPE, j]] = numbers[CHANGES]
+        return False
+    return True
+
+
+@inner
+def leaves_room(state: State, j: int) -> bool:
+    """Whether the head of the queue still fits if this job, which is placed, holds its GPUs then: if so, it does."""
+    jobs, later, slots, head = state.jobs, state.later_mach, state.later_slot, state.numbers[RESERVED]
+    row, part, left = jobs[ALLOWED, head], jobs[PART, head], state.numbers[RESERVED_ROOM]
     for i in range(jobs[OFFSET, j], jobs[OFFSET, j] + jobs[COUNT, j]):
         m = state.inst[0, i]
         if state.allow[row, m]:
@@ -105,11 +133,11 @@ def backfill(
         if state.allow[row, m]:
             left += room(later, slots, m, part)
     if left >= jobs[COUNT, head]:
-        return left
+        state.numbers[RESERVED_ROOM] = left
+        return True
     for i in range(jobs[OFFSET, j], jobs[OFFSET, j] + jobs[COUNT, j]):
         give_back(later, slots, state.inst[0, i], jobs[PART, j], state.inst[1, i])
-    unplace(state, j)
-    return -1
+    return False
 
 
 @inner
@@ -310,34 +338,39 @@ def queue_pass(state: State, rules: Rules, now: int) -> None:
 
 
 @inner
+def admit(state: State, rules: Rules, j: int, head: int, now: int) -> bool:
+    """Places a job if it fits and, behind a blocked head of the queue (-1: nothing is blocked), may pass it."""
+    numbers = state.numbers
+    if head >= 0 and numbers[RESERVED] == head and numbers[RESERVED_AT] >= now:
+        return backfill(state, rules, j, now)
+    if not place(state, rules, j):
+        return False
+    if head < 0:
+        numbers[RESERVED] = -1
+        return True
+    # Worked out when the first job could pass, which is seldom.
+    unplace(state, j)
+    reserve(state, head, now)
+    return backfill(state, rules, j, now)
+
+
+@inner
 def easy_pass(state: State, rules: Rules, now: int, order: Ints) -> int:
     """Jobs that fit start; with EASY those behind the first that does not must not delay it. Looked at so many."""
-    at, later, slots, total, head, blocked = FOREVER, state.mach, state.slot, 0, -1, 0
+    numbers, head, blocked = state.numbers, -1, 0
     for p in range(len(order)):
         j = order[p]
-        if head < 0:
-            is_started = place(state, rules, j)
-        else:
-            is_started = place(state, rules, j)
-            if is_started and at < 0:
-                # Worked out when the first job could pass, which is seldom.
-                unplace(state, j)
-                at, later, slots, total = reservation(state, head, now)
-                place(state, rules, j)
-            if is_started:
-                left = backfill(state, rules, j, head, now, at, later, slots, total)
-                is_started = left >= 0
-                total = left if is_started else total
+        is_started = admit(state, rules, j, head, now)
         if not is_started and rules.preempts != NEVER:
             is_started = evict_for(state, rules, j, now)
         if is_started:
             start(state, rules, j, now)
-            if state.numbers[FREE] == 0 and rules.preempts == NEVER:
+            if numbers[FREE] == 0 and rules.preempts == NEVER:
                 return p + 1
             continue
         blocked += 1
         if blocked >= rules.depth:
             return p + 1
         if rules.mode == EASY and head < 0:
-            head, at = j, -1
+            head = j
     return len(order)

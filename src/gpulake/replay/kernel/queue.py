@@ -7,6 +7,7 @@ from gpulake.replay.kernel.arrays import (
     ATTAINED,
     BASE,
     BEGUN,
+    CHANGES,
     CHILD,
     COUNT,
     END,
@@ -26,6 +27,7 @@ from gpulake.replay.kernel.arrays import (
     POSITION,
     QUEUE,
     RANK,
+    RESERVED,
     RUN_LIST,
     RUNNING,
     SIBLING,
@@ -133,6 +135,7 @@ def start(state: State, rules: Rules, j: int, now: int) -> None:
         jobs[START, j] = now + rules.latency
     jobs[BEGUN, j] = now
     state.numbers[STAMP] += 1
+    state.numbers[CHANGES] += 1
     run = jobs[LEFT, j] + (rules.restart if jobs[TRIES, j] > 1 else 0)
     if jobs[LIMIT, j] > 0:
         run = min(run, jobs[LIMIT, j])
@@ -166,6 +169,9 @@ def stop(state: State, rules: Rules, j: int, now: int, is_done: bool, keeps: boo
     unplace(state, j)
     state.numbers[VERSION] += 1
     state.numbers[STAMP] += 1
+    state.numbers[CHANGES] += 1
+    if now < jobs[EXPECTED, j]:
+        state.numbers[RESERVED] = -1
     state.numbers[RUNNING] -= 1
     last = state.numbers[RUNNING]
     moved = jobs[RUN_LIST, last]

@@ -43,6 +43,8 @@ if HAS_COMPILER:
                 _view(state.events),
                 _view(state.log),
                 _view(state.none),
+                _view(state.later_mach),
+                _view(state.later_slot),
             )
 
         return views

@@ -38,7 +38,7 @@ FROM known WHERE run_id = last_run_id
 -- about: The past simulated once more without each of them; of an action, as if it had not been taken. They do not add
 --     up: two may concern the same runs.
 WITH latest AS (SELECT *, max(priced_at) OVER (PARTITION BY cluster_id) AS last_at FROM sim_prices WHERE {cluster})
-SELECT "of", kind, subject, saved_gpu_hours, p90_before_seconds, p90_after_seconds, p90_error_seconds, words, cluster_id,
+SELECT words, saved_gpu_hours, "of", kind, subject, p90_before_seconds, p90_after_seconds, p90_error_seconds, cluster_id,
     priced_at, CASE WHEN "of" = 'incident' THEN subject_id END AS incident_id, subject_id
 FROM latest WHERE priced_at = last_at
 
