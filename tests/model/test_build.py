@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -21,6 +22,7 @@ from gpulake.core.tables import bronze_tables
 from gpulake.flow import Flow
 from gpulake.lake import Lake, Staging
 from gpulake.lake.engine import surrogate_key
+from gpulake.model import build
 from gpulake.model import plan as plans
 from gpulake.model.build import test as data_tests
 from gpulake.model.build import write_settings
@@ -141,6 +143,32 @@ def test_tests_that_are_asked_at_once_find_what_each_finds_alone(shared_lake: Co
         zip((test.name for test in tests), alone, strict=True)
     )
     assert sum(failures > 0 for failures in alone) > 600
+
+
+def test_keys_that_are_sorted_repeat_where_they_repeat_when_grouped(
+    shared_lake: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    current = Lake(shared_lake).builds.current()
+    assert current is not None
+    copy = Path(shutil.copy(current, tmp_path / "damaged.duckdb"))
+    tests = tuple(test for test in shipped_plan().tests if "having count(*) > 1" in test.query)
+    assert all(test.key_hashes for test in tests)
+    plan = replace(shipped_plan(), tests=tests)
+
+    def failures(staging: Staging, least: int) -> list[int]:
+        monkeypatch.setattr(build, "MANY_KEYS", least)
+        return [result.failures for result in data_tests(staging, plan, silent, None)]
+
+    with duckdb.connect() as connection:
+        connection.execute(f"ATTACH '{copy}' AS lake")
+        staging = Staging(Lake(shared_lake), "damaged", copy, connection)
+        assert failures(staging, 0) == [0] * len(tests)
+        repeated = [model.name for model in plan.models if model.name.startswith("silver_")]
+        for table in repeated:
+            connection.execute(f"INSERT INTO lake.main.{table} FROM (FROM lake.main.{table} LIMIT 3)")
+        found = failures(staging, 0)
+        assert found == failures(staging, sys.maxsize)
+    assert sum(count > 0 for count in found) > 10
 
 
 @pytest.mark.slow

@@ -27,6 +27,11 @@ TEST = re.compile(r"^-- test: (\S+?)\((\w*)\) (error|warn)\n", re.M)
 ROW_BY_ROW = re.compile(
     r'select [^()]+?\sfrom "lake"\."main"\."(\w+)"\s+where\s+((?:(?!\b(?:select|group by)\b).)+)', re.S
 )
+# One that finds rows with the same values of some columns.
+REPEATS = re.compile(
+    r"select\s[^()]+?(?:count\(\*\) as \w+)?\s+"
+    r'(from "lake"\."main"\."\w+"(?:\s+where \w+ is not null)?)\s+group by ([\w, ]+)\s+having count\(\*\) > 1'
+)
 TABLE = re.compile(r'"(lake|landed)"\."main"\."(\w+)"')
 # Its columns may be calls, of calls at most.
 PROJECT = "gpulake"
@@ -78,6 +83,12 @@ class PlannedTest:
     @cached_property
     def sources(self) -> tuple[str, ...]:
         return _tables(self.query, "landed")
+
+    @cached_property
+    def key_hashes(self) -> str:
+        """Of a test that no two rows have the same key: a query of a hash of each key. Without it, nothing."""
+        found = REPEATS.fullmatch(self.query)
+        return f"select hash({found[2]}) as hashed {found[1]}" if found else ""
 
     @cached_property
     def reads_only_its_table(self) -> bool:
