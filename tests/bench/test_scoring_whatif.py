@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from bench.scoring.whatif import is_close, table
 
 
 def test_rows_are_a_markdown_table_and_what_a_row_lacks_is_empty() -> None:
-    rows = [{"records": "openb", "off_ratio": 0.015, "waits": (3.0, 1200.0)}, {"records": "slurm"}]
+    rows: list[dict[str, Any]] = [
+        {"records": "openb", "off_ratio": 0.015, "waits": (3.0, 1200.0)},
+        {"records": "slurm"},
+    ]
     assert table(rows).splitlines() == [
         "| records | off_ratio | waits |",
         "| --- | --- | --- |",
