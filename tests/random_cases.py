@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpulake.replay.policies import POLICIES
+from gpulake.replay.policies import Policy
 from gpulake.replay.simulation import placeable, simulate
 from gpulake.replay.trace import Machines, Trace, Tuning
 from naive_twin import Twin
@@ -59,11 +59,10 @@ def random_case(seed: int) -> tuple[Trace, Machines, Tuning]:
     return trace, site, tuning
 
 
-def difference(seed: int, name: str, *, is_compiled: bool) -> str:
+def difference(seed: int, policy: Policy, *, is_compiled: bool) -> str:
     """Of what the kernel and the naive twin give for a case under a policy; empty: there is none."""
     trace, machines, tuning = random_case(seed)
     trace = trace.kept(placeable(trace, machines))
-    policy = POLICIES.get(name)
     found = simulate(trace, machines, policy, tuning, is_compiled=is_compiled, is_logged=True)
     twin = Twin(trace, machines, policy, tuning)
     twin.run()
