@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache, cached_property
+from functools import cache
 from typing import Any, NamedTuple
 
 from gpulake.core.packaged import packaged_toml
@@ -37,15 +37,10 @@ class KernelFault:
     severity: str
     words: str = ""  # the events in a sentence, plural; empty: no fault
     remedy: str = ""
-    expressions: tuple[str, ...] = ()
+    patterns: tuple[re.Pattern[str], ...] = ()
     examples: Mapping[str, str] = field(default_factory=dict)  # a message, and the subject of its event
     title: str = ""  # what stands before a code
     codes: Mapping[int, FaultCode] = field(default_factory=dict)
-
-    @cached_property
-    def patterns(self) -> tuple[re.Pattern[str], ...]:
-        """Compiled once a line is read: whoever wants only words or severities need not wait for them."""
-        return tuple(re.compile(expression, re.ASCII) for expression in self.expressions)
 
 
 class Line(NamedTuple):
@@ -118,7 +113,7 @@ def _fault(kind: str, entry: Mapping[str, Any]) -> KernelFault:
         severity=entry["severity"],
         words=entry.get("words", ""),
         remedy=entry.get("remedy", ""),
-        expressions=tuple(entry.get("patterns", ())),
+        patterns=tuple(re.compile(pattern, re.ASCII) for pattern in entry.get("patterns", ())),
         examples=entry.get("examples", {}),
         title=entry.get("title", ""),
         codes=_codes(kind, entry["severity"]) if "title" in entry else {},
