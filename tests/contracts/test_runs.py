@@ -26,7 +26,7 @@ READING = {
     *{("advise", "cluster"), ("advise", "job"), ("advise", "policies"), ("advise", "runtimes")},
     *{("config", "check"), ("config", "show")},
     *{("alerts", "list"), ("completion",), ("detect", "explain"), ("detect", "list"), ("detect", "training")},
-    *{("detect", "watches"), ("doctor",), ("export", "grafana"), ("fetch",), ("incidents", "list")},
+    *{("detect", "watches"), ("doctor",), ("export", "grafana"), ("fetch",), ("incidents", "list"), ("mcp",)},
     *{("incidents", "show"), ("incidents", "windows", "list"), ("rules", "check"), ("rules", "export")},
     *{("rules", "list"), ("rules", "show"), ("rules", "test"), ("serve",), ("sql",), ("synth", "site"), ("tables",)},
     *{("restore",), ("run", "status"), ("run", "unit"), ("tests",), ("whatif", "policies")},
