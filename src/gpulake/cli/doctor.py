@@ -15,8 +15,9 @@ MARKS = {"ok": ("ok", "green"), "warn": ("warn", "yellow"), "fail": ("FAIL", "re
 
 @click.command()
 @click.option("--deep", "is_deep", is_flag=True, help="Read everything: files, logs, journals and the build.")
+@click.option("--engine", type=click.Choice(["duckdb", "spark"]), default="duckdb", help="Also check what Spark needs.")
 @flow_options
-def command(is_deep: bool, flow: Flow, as_json: bool) -> None:
+def command(is_deep: bool, engine: str, flow: Flow, as_json: bool) -> None:
     """Check the installation and the lake. Exits 1 if something is broken.
 
     --deep compares every data file with the size and the hash of its commit, looks for missing commits, for files
@@ -25,9 +26,13 @@ def command(is_deep: bool, flow: Flow, as_json: bool) -> None:
     \b
     Example:  gpulake doctor --deep
     """
-    from gpulake.show.health import check_all
+    from gpulake.show.health import Check, check_all
 
     checks = check_all(flow.config, is_deep)
+    if engine == "spark":
+        from gpulake.flow.building import spark_parts
+
+        checks += [Check(part, "fail" if hint else "ok", found, hint) for part, found, hint in spark_parts()]
     if as_json:
         print_json([asdict(check) for check in checks])
     else:

@@ -148,6 +148,7 @@ class Flow:
         is_dbt: bool = False,
         model: Path | None = None,
         without: Sequence[str] = (),
+        spark_master: str = "",
     ) -> BuildResult:
         """Silver and gold from what landed, tested, scored and published at once; `without` leaves sources out."""
         from gpulake.flow.building import Building, build_order
@@ -158,7 +159,8 @@ class Flow:
         self.lake.open()
         keep_settings(self)
         with self.lake.writing():
-            order = build_order(self.lake, select, is_forced, is_dbt, model, named_landings(self.lake, without))
+            left_out = named_landings(self.lake, without)
+            order = build_order(self.lake, select, is_forced, is_dbt, model, left_out, spark_master)
             result = Building(self.lake, self.config, self.clock, self.report, self.step).build(order)
             compact(self, bronze_tables() if result.is_new else ())
         # The build is published either way; another process that updates incidents now does it for this one, too.

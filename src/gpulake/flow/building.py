@@ -7,7 +7,7 @@ import json
 import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import cached_property
@@ -25,6 +25,7 @@ from gpulake.lake import Lake, Staging
 from gpulake.lake.undo import files_without
 
 if TYPE_CHECKING:
+    from gpulake.model.build import Engine
     from gpulake.model.increment import Touched
     from gpulake.model.plan import Plan
 
@@ -52,6 +53,7 @@ class BuildOrder:
     is_forced: bool
     model: Path | None
     left_out: tuple[Landing, ...] = ()
+    spark_master: str = ""  # empty: DuckDB works out the models
 
     @property
     def sources_left_out(self) -> tuple[str, ...]:
@@ -82,6 +84,7 @@ def build_order(
     is_dbt: bool,
     model: Path | None,
     left_out: Sequence[Landing] = (),
+    spark_master: str = "",
 ) -> BuildOrder:
     """What to build: the selected tables and what they need of what landed, or everything."""
     from gpulake.model.plan import shipped_plan
@@ -91,6 +94,8 @@ def build_order(
     if select and is_dbt:
         raise UsageError("--select and --dbt were both given", "dbt builds the whole project; leave one of them out")
     # Findings refer to the scores, so selecting findings selects both.
+    if spark_master:
+        _refuse_spark(lake, is_dbt)
     written = tuple(name for name in WRITTEN if not select or name in select or FINDINGS in select)
     plan = shipped_plan()
     if select:
@@ -99,7 +104,25 @@ def build_order(
         needed.extend(model.name for model in plan.models if model.name in watched)
         empty = bronze_tables().keys() - {landing.table for landing in lake.live_landings()}
         plan = plan.select([*(name for name in select if name not in WRITTEN), *needed], empty)
-    return BuildOrder(plan, written, bool(select), is_dbt, is_forced, model, tuple(left_out))
+    return BuildOrder(plan, written, bool(select), is_dbt, is_forced, model, tuple(left_out), spark_master)
+
+
+def spark_parts() -> list[tuple[str, str, str]]:
+    """What a build with Spark needs of this machine: name, what was found, and what to do where that is not enough."""
+    from gpulake.model import spark_check
+
+    return list(spark_check.spark_parts())
+
+
+def _refuse_spark(lake: Lake, is_dbt: bool) -> None:
+    """Before anything is done: what Spark cannot build, and a machine without it."""
+    from gpulake.model.spark_check import need_spark
+
+    if is_dbt:
+        raise UsageError("--dbt and --engine spark were both given", "dbt builds with DuckDB; leave one of them out")
+    if lake.archive.fingerprint:
+        raise UsageError("Spark cannot build a lake with rolled-up samples", "build it without --engine spark")
+    need_spark()
 
 
 def _watched_tables() -> set[str]:
@@ -165,8 +188,10 @@ class Building:
                     except room.TouchesTooMuchError as error:
                         detail["skipped"] = f"built at once instead: {error}"
                 elif not order.is_dbt:
-                    room.build(staging, order.plan, self.report)
                     detail["models"] = len(order.plan.models)
+                    detail["engine"] = "spark" if order.spark_master else "duckdb"
+                    with _engine(staging, order) as engine:
+                        room.build(staging, order.plan, self.report, engine)
             if increment and not touched:
                 staging.path.unlink()
                 return None
@@ -246,7 +271,7 @@ class Building:
 
     def _extension(self, order: BuildOrder) -> Extension | None:
         """The current build and its new files, if the recipe is the same and no file of the build was replaced."""
-        if order.is_partial or order.is_dbt or order.is_forced:
+        if order.is_partial or order.is_dbt or order.is_forced or order.spark_master:
             return None
         try:
             current = self.lake.builds.current()
@@ -323,6 +348,14 @@ class Building:
         self.lake.mend_exports(names)
         findings = None if found is None else tuple(Finding(**row) for row in found)
         return BuildResult(info["build_id"], False, findings=findings)
+
+
+def _engine(staging: Staging, order: BuildOrder) -> AbstractContextManager[Engine | None]:
+    if not order.spark_master:
+        return nullcontext()
+    from gpulake.model.spark import spark_engine
+
+    return spark_engine(staging, order.plan, order.spark_master)
 
 
 def _hashed(parts: Sequence[str]) -> str:

@@ -25,6 +25,7 @@ class Work:
     select: Sequence[str] = ()
     is_forced: bool = False
     is_dbt: bool = False
+    spark_master: str = ""  # empty: DuckDB builds
     model: Path | None = None
     without: Sequence[str] = ()
     is_replacing: bool = False
@@ -59,7 +60,9 @@ STEPS = (
     Step("land", lambda flow, work: flow.land(work.paths, work.is_replacing), lambda _, work: bool(work.paths)),
     Step(
         "build",
-        lambda flow, work: flow.build(work.select, work.is_forced, work.is_dbt, work.model, work.without),
+        lambda flow, work: flow.build(
+            work.select, work.is_forced, work.is_dbt, work.model, work.without, work.spark_master
+        ),
     ),
     Step("report", _write_report, lambda _, work: work.report_path is not None),
     # Last: a sink that is down delays neither the build nor the report.

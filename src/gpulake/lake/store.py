@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import partial
 from itertools import chain
@@ -237,13 +237,11 @@ class Lake:
                 shutil.copyfile(base, path)
             landed = self.attach_landed(connection, without=without, only=only)
             landed.make_all()
-            # A build that is cut off is thrown away, so a write-ahead log would be written for nothing; the newer
-            # storage has one encoding of text instead of two that compete.
+            # A build that is cut off needs no write-ahead log; the newer storage has one encoding of text, not two.
             options = f"RECOVERY_MODE no_wal_writes, STORAGE_VERSION {text(STORAGE_VERSION)}"
             connection.execute(f"ATTACH {text(str(path))} AS lake ({options})")
             connection.execute("USE lake.main")
-            empty = frozenset(table for table, files in landed.files.items() if not files)
-            yield Staging(self, build_id, path, connection, empty)
+            yield Staging(self, build_id, path, connection, landed.files)
 
     def mend_exports(self, tables: Iterable[str]) -> None:
         """Exports gold again where other engines cannot read it."""
@@ -334,7 +332,11 @@ class Staging:
     build_id: str
     path: Path
     connection: Connection
-    empty: frozenset[str] = frozenset()  # tables of which nothing has landed
+    files: Mapping[str, Sequence[Path]] = field(default_factory=dict)  # by table
+
+    @property
+    def empty(self) -> frozenset[str]:
+        return frozenset(table for table, files in self.files.items() if not files)
 
     def read(self, query: str) -> pa.Table:
         return self.connection.execute(query).to_arrow_table()
@@ -353,13 +355,10 @@ class Staging:
         return list(row_counts(self.connection, database))
 
     def record_tables(self, built_at: datetime) -> None:
-        """When each table was made; tables that are carried over keep their time."""
-        # A build that is extended has those of the build before, which are written anew later.
+        """When each table was made. Of a build that is extended, earlier ones are written anew later."""
         counts = {table: rows for table, rows in self.counts().items() if table not in BOOKKEEPING}
-        built = [
-            {"table": table, "build_id": self.build_id, "built_at": built_at, "rows": counts[table]} for table in counts
-        ]
-        self.write("table_builds", built)
+        made = {"build_id": self.build_id, "built_at": built_at}
+        self.write("table_builds", [{"table": table, **made, "rows": rows} for table, rows in counts.items()])
 
     def counts(self) -> dict[str, int]:
         """The rows of each table."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
+from typing import Protocol
 
 import duckdb
 
@@ -28,9 +30,32 @@ MOST_BLAMED = 3  # failed tests whose rows are traced to a landed file
 __all__ = ["Increment", "TouchesTooMuchError", "bound_by_landing", "build", "refuse_failures", "test", "write_settings"]
 
 
-def build(staging: Staging, plan: Plan, report: Report) -> None:
+class Engine(Protocol):
+    """Works out models. Their tables are of the staged build, whatever made their rows."""
+
+    def create(self, model: PlannedModel, empty: Collection[str]) -> int:
+        """The table of a model, where some tables have no rows; how many it has."""
+
+
+@dataclass(frozen=True)
+class InProcess:
+    """DuckDB, here."""
+
+    staging: Staging
+    plan: Plan
+
+    def create(self, model: PlannedModel, empty: Collection[str]) -> int:
+        sql = pruned(model.sql, self.plan.steps, empty)
+        row = self.staging.connection.execute(
+            f'CREATE OR REPLACE TABLE "lake"."main"."{model.name}" AS {sql}'
+        ).fetchone()
+        return int(row[0]) if row else 0
+
+
+def build(staging: Staging, plan: Plan, report: Report, engine: Engine | None = None) -> None:
     """Every model of the plan as a table of the staged build. One that can have no rows is made from its contract."""
     _need_rows(staging)
+    engine = engine or InProcess(staging, plan)
     empty = {*staging.empty, *plan.empty}
     retained = Retained.of(staging.lake)
     for position, model in enumerate(plan.models):
@@ -43,10 +68,10 @@ def build(staging: Staging, plan: Plan, report: Report) -> None:
                 empty.add(model.name)
             continue
         try:
-            row = staging.connection.execute(f"{target} AS {pruned(model.sql, plan.steps, empty)}").fetchone()
-            if not retained.add(staging.connection, model) and row == (0,):
+            rows = engine.create(model, empty)
+            if not retained.add(staging.connection, model) and not rows:
                 empty.add(model.name)
-            if row and row[0] >= LARGE_ROWS:
+            if rows >= LARGE_ROWS:
                 staging.release_memory()
         except (duckdb.IOException, duckdb.OutOfMemoryException):
             raise

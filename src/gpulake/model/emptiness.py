@@ -28,7 +28,7 @@ PASSING = ("PROJECTION", "FILTER", "WINDOW", "UNNEST", "ORDER_BY", "STREAMING_LI
 
 def with_emptiness(plan: Plan) -> Plan:
     """The plan, with the columns of its steps and the tables without which models and steps have no rows."""
-    with _database(plan) as connection:
+    with without_rows(plan) as connection:
         known = {step.name: step for step in plan.steps}
         steps = tuple(_described(connection, step, known) for step in plan.steps)
         models = tuple(replace(model, empty_without=_empty_without(connection, model.sql)) for model in plan.models)
@@ -36,8 +36,8 @@ def with_emptiness(plan: Plan) -> Plan:
 
 
 @contextmanager
-def _database(plan: Plan) -> Iterator[Connection]:
-    """Every table that models read, without rows."""
+def without_rows(plan: Plan) -> Iterator[Connection]:
+    """Every table that models read, without rows, and every step that is described."""
     tables = {f"landed.main.{table.name}": engine_types(table) for table in bronze_tables().values()}
     for setting, (_, declared) in SETTINGS.items():
         tables[f"landed.main.{setting}"] = {column: kind for column, (kind, _) in declared.items()}
@@ -48,6 +48,9 @@ def _database(plan: Plan) -> Iterator[Connection]:
         for table, kinds in tables.items():
             columns = ", ".join(f"{name(column)} {kind}" for column, kind in kinds.items())
             connection.execute(f"CREATE TABLE {table} ({columns})")
+        for step in plan.steps:
+            if step.columns:
+                connection.execute(f"CREATE VIEW {PREFIX}{step.name} AS {step.empty_select}")
         # It would find that tables without rows have no rows.
         connection.execute("SET disabled_optimizers = 'statistics_propagation'")
         yield connection

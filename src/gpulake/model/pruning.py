@@ -41,9 +41,13 @@ class Step:
         return f"{PREFIX}{self.name} as {kept}(\n{self.sql}\n),\n"
 
     @cached_property
-    def empty_text(self) -> str:
+    def empty_select(self) -> str:
         columns = ", ".join(f"null::{kind} as {quoted(column)}" for column, kind in self.columns.items())
-        return f"{PREFIX}{self.name} as (select {columns} where false),\n"
+        return f"select {columns} where false"
+
+    @cached_property
+    def empty_text(self) -> str:
+        return f"{PREFIX}{self.name} as ({self.empty_select}),\n"
 
 
 def is_empty(empty_without: EmptyWithout, empty: Collection[str]) -> bool:
