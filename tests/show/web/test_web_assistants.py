@@ -74,6 +74,7 @@ def test_an_answer_is_that_of_the_api(rich: Config, client: TestClient) -> None:
     [
         ({"question": "leaderz"}, "no question named 'leaderz'. did you mean 'leaders'?"),
         ({"question": "leaders", "parameters": {"bye": "x"}}, "leaders has no parameter 'bye'"),
+        ({"question": "leaders", "parameters": {"range": "2d"}}, "range: '2d' is none of "),
         ({"question": "leaders", "parameters": {"limit": 1001}}, "limit: Input should be less than or equal to 1000"),
         ({"question": "leaders", "parameters": [1]}, "parameters is an object"),
         ({"question": "leaders", "sql": "drop table x"}, "ask takes question and parameters, and nothing else"),

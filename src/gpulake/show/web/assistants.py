@@ -19,6 +19,7 @@ from gpulake.core.errors import GpulakeError, UsageError, choice_hint
 from gpulake.lake import Lake
 from gpulake.show.web.answers import Answers
 from gpulake.show.web.api import FIRST_ROWS, as_model, asked_by, observed
+from gpulake.show.web.errors import fault_words
 from gpulake.show.web.given import ROWS, filters_of, taken
 from gpulake.show.web.questions import Option, Question, questions
 from gpulake.show.web.viewers import LOCAL
@@ -140,8 +141,7 @@ def _called(answers: Answers, name: object, given: object) -> dict[str, Any]:
         text = _listed(given.get("about")) if name == "list_questions" else _asked(answers, given)
         return {"content": [{"type": "text", "text": text}], "isError": False}
     except RequestValidationError as error:
-        words = "; ".join(f"{one['loc'][-1]}: {one['msg']}" for one in error.errors())
-        return _failed(words, "list_questions has the parameters")
+        return _failed(fault_words(error), "list_questions has the parameters")
     except GpulakeError as error:
         return _failed(error.message, error.hint)
 

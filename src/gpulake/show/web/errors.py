@@ -40,8 +40,7 @@ def add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
-        words = "; ".join(_fault(one) for one in error.errors())
-        return error_response(request, 422, words, "see /docs")
+        return error_response(request, 422, fault_words(error), "see /docs")
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
@@ -56,6 +55,10 @@ def add_errors(app: FastAPI) -> None:
         # Details go to the log only: they may concern other people, or this machine.
         _LOG.error("unexpected error path=%r", path_of(request), exc_info=error)
         return error_response(request, 500, "the dashboard failed", "the server's log says how; please report it")
+
+
+def fault_words(error: RequestValidationError) -> str:
+    return "; ".join(_fault(one) for one in error.errors())
 
 
 def _fault(fault: Mapping[str, Any]) -> str:
